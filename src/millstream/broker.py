@@ -80,12 +80,13 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A live member of a consumer group and the partitions it owns."""
+    """A live member of a consumer group and the partitions it owns; ``host`` is empty if it is on this host."""
 
     id: str
     process: int
     topics: tuple[str, ...]
     partitions: tuple[TopicPartition, ...]
+    host: str = ""
 
 
 class GroupInfo(msgspec.Struct, frozen=True, kw_only=True):

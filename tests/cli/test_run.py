@@ -11,7 +11,7 @@ from tests.cli.conftest import Call
 
 from millstream import App
 from millstream.cli.run import _served
-from millstream.errors import StorageError
+from millstream.errors import BrokerUnavailableError, StorageError
 from millstream.foundation.paths import lock_file
 from millstream.serve.address import WebAddress
 from millstream.serve.process import WebProcess
@@ -65,6 +65,28 @@ def test_a_second_run_is_rejected(call: Call, file: Path, data_dir: Path, argume
         "stop that run first, or give this one another id or --data-dir\n"
     )
     assert refused.stdout == ""
+
+
+def test_a_standby_that_cannot_take_over_because_of_an_outage_stands_by_again(
+    call: Call, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its brokers may show no run because this host and they are cut off, and accept no other run."""
+    needed = [True, True, False]
+    unreachable = BrokerUnavailableError("cannot take the journal over: no broker responds")
+
+    def start(*_: object, **__: object) -> None:
+        raise unreachable
+
+    monkeypatch.setattr("millstream.cli.run._TAKEOVER_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(App, "stand_by", lambda _: needed.pop(0))
+    monkeypatch.setattr(App, "start", start)
+    standby = call("run", str(file), "--standby", "--no-web")
+    assert standby.exit_code == 0, standby.output
+    assert standby.output.count(f"cannot take over word-count: {unreachable.message}; standing by again") == 2
+    assert needed == []
+    needed = [True]
+    monkeypatch.setattr("tests.cli.test_run.BrokerUnavailableError.retryable", False)
+    assert call("run", str(file), "--standby", "--no-web").exit_code == 1, "an error that stays ends the standby"
 
 
 def test_a_data_directory_that_cannot_be_created(call: Call, file: Path, data_dir: Path) -> None:

@@ -7,6 +7,7 @@ same with state that is written behind, as a resident task does. ``cluster`` run
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -23,6 +24,8 @@ _stopping = threading.Event()
 def main() -> None:
     """Print ``recovered`` when everything is processed, and continue after ``go`` on standard input."""
     signal.signal(signal.SIGTERM, lambda *_: _stopping.set())
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("millstream.admin").setLevel(logging.INFO)  # what a standby waits for
     if sys.argv[1] == "cluster":
         _run_on_spark()
     elif sys.argv[1] == "standby":

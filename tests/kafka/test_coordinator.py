@@ -1,7 +1,9 @@
-"""The coordinator of a group moves to another broker, and the one before it is alive again."""
+"""The coordinator of a group moves to another broker; the one before it is alive again, or silent."""
 
 from __future__ import annotations
 
+import os
+import signal
 from contextlib import suppress
 from time import monotonic
 
@@ -42,3 +44,17 @@ def test_a_group_is_described_after_its_coordinator_has_moved(artifacts: None) -
         node.wait_until_started()
         assert coordinator(cluster.bootstrap) == moved_to != before
         assert broker.members(GROUP) == ()
+
+
+@pytest.mark.crash
+def test_a_coordinator_that_is_silent_is_not_waited_for(artifacts: None) -> None:
+    """As if its host was cut off: its connections stay open, and only the cluster notices that it is gone."""
+    with Cluster(3, properties={"broker.session.timeout.ms": 6000}) as cluster, KafkaBroker(cluster.url) as broker:
+        broker.create_topic("lines", TopicConfig(partitions=1))
+        broker.commit(GROUP, {TopicPartition("lines", 0): 0})
+        assert broker.members(GROUP) == ()
+        before = coordinator(cluster.bootstrap)
+        node = next(node for node in cluster.nodes if node.id == before)
+        assert node.process is not None
+        os.kill(node.process.pid, signal.SIGSTOP)
+        assert broker.members(GROUP) == (), "the client would wait for 20 s, and then fail"

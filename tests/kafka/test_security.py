@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import random
 import time
@@ -27,7 +28,8 @@ from tests.kafka.running import run_to_end
 from tests.kafka.secure import BAD_CERTIFICATES, EXPIRIES, PASSWORD, oidc_url, sasl_url
 
 from millstream import App, Config
-from millstream.admin.standby import Presence, Standby
+from millstream.admin.presence import Presence
+from millstream.admin.standby import Standby
 from millstream.broker import Output, TopicConfig
 from millstream.errors import AccessDeniedError, BrokerUnavailableError, UnknownTopicError
 from millstream.foundation.blocks import block_of
@@ -231,15 +233,16 @@ def test_a_standby_without_rights_says_so_and_takes_nothing_over(
     app.stream("words").to("copies")
     host = Host(app, sasl_url(secure, certificates.ca, "SCRAM-SHA-256", "env:KAFKA_SECRET", "bob"), tmp_path)
     standby = Standby(host.spec, host.broker)
-    warnings: list[str] = []
+    problems: list[str] = []
 
-    def warn(message: str, *arguments: object) -> None:
-        warnings.append(message % arguments)
+    def log(_log: object, level: int, _event: str, facts: dict[str, str]) -> None:
+        assert level == logging.WARNING
+        problems.append(facts["problem"])
         standby.stopping.set()
 
-    monkeypatch.setattr("millstream.admin.standby._log.warning", warn)
+    monkeypatch.setattr("millstream.admin.standby.log_event", log)
     assert not standby.wait()
-    assert "the user lacks an ACL on this group" in warnings[0]
+    assert "the user lacks an ACL on this group" in problems[0]
     host.close()
 
 

@@ -1,117 +1,85 @@
 """Wait for the end of the run of an app on another host, with a copy of its journal and state that stays up to date.
 
-A run is a member of a group; the brokers remove a member that sends no heartbeats. A standby only looks at the group.
-When it has no members, the standby takes the app over as any other start does: if the old run is still alive after
-all, behind a broken network, it is fenced.
+A standby looks at the group of the run (``presence.py``). When that has no members, the standby takes the app over as
+any other start does: if the old run is still alive after all, behind a broken network, it is fenced.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
-from millstream.admin.changelogs import restore_states
-from millstream.admin.journals import fetch_journal
+from millstream.admin.presence import live_runs, presence_group
+from millstream.admin.warm_copy import WarmCopy
 from millstream.batch.app_spec import AppSettings
-from millstream.batch.journal import Journal
-from millstream.batch.journal_changelog import find_journal_topic
-from millstream.broker import Broker, SupportsMembership
-from millstream.errors import BrokerError, MillstreamError, StateError
+from millstream.batch.logs import log_event
+from millstream.broker import Broker, GroupMember
+from millstream.errors import BrokerError
 from millstream.foundation.file_lock import FileLock
-from millstream.foundation.names import journal_topic_name
-from millstream.foundation.paths import journal_dir, lock_file, state_dir
-from millstream.foundation.text import printable
+from millstream.foundation.paths import lock_file
 
 _log = logging.getLogger(__name__)
-_SESSION = "6 s"
 _POLL_SECONDS = 1.0
-
-
-def presence_group(app: str) -> str:
-    """Return the group whose member is the run of an app."""
-    return f"{app}.running"
-
-
-class Presence:
-    """The membership of a run in the group of its app, kept up by a thread."""
-
-    def __init__(self, app: str, broker: SupportsMembership) -> None:
-        self._member = broker.join_group(presence_group(app), [journal_topic_name(app)], session_timeout=_SESSION)
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._refresh, name="millstream-presence", daemon=True)
-        self._thread.start()
-
-    def _refresh(self) -> None:
-        while not self._closing.wait(_POLL_SECONDS / 4):
-            with contextlib.suppress(MillstreamError):  # an outage; the run itself reports it
-                self._member.refresh(lambda _: None)
-
-    def close(self) -> None:
-        """Leave the group, so that a standby takes over at once."""
-        self._closing.set()
-        self._thread.join()
-        with contextlib.suppress(MillstreamError):
-            self._member.leave()
-
-
-def is_running(broker: Broker, app: str) -> bool:
-    """Whether a run of an app is alive on any host.
-
-    Only the coordinator of the group is asked: a list of all groups, or of committed offsets, needs an answer of
-    every broker, and one of them may have been lost together with the run.
-    """
-    return bool(broker.members(presence_group(app)))
+_REPORT_SECONDS = 60.0
 
 
 class Standby:
-    """Waits until no run of an app is alive; ``on_step`` is called with what it does."""
+    """Waits until no run of the app is alive; ``on_step`` is called with the progress of its copy."""
 
     def __init__(self, app: AppSettings, broker: Broker, on_step: Callable[[str], None] = lambda _: None) -> None:
         self._app = app
         self._broker = broker
         self._on_step = on_step
-        self._problem = ""
+        self._runs: tuple[GroupMember, ...] = ()
+        self._problems: set[str] = set()
+        """Those that were logged since ``_reported_at``."""
+        self._reported_at = float("-inf")
         self.stopping = threading.Event()
 
     def wait(self) -> bool:
         """Return True when the app has to be taken over, False after ``stopping`` was set."""
-        lock = FileLock(lock_file(self._app.data_dir, self._app.id))
-        has_own_disk = lock.acquire()  # otherwise the run uses the same data directory, which is up to date by itself
-        try:
+        copy: WarmCopy | None = None
+        with ExitStack() as held:
+            lock = FileLock(lock_file(self._app.data_dir, self._app.id))
+            has_own_disk = lock.acquire()  # otherwise the run uses the same data directory, which is up to date
+            if has_own_disk:
+                held.callback(lock.release)
             while not self.stopping.is_set():
                 began = time.monotonic()
+                problem = ""
                 try:
-                    if not is_running(self._broker, self._app.id):
+                    self._runs = live_runs(self._broker, self._app.id)
+                    if not self._runs:
                         return True
-                    if has_own_disk:
-                        self._copy()
-                    self._report("")
+                    if has_own_disk and copy is None:
+                        copy = WarmCopy(self._app, self._broker, self._on_step)
+                        held.callback(copy.close)
                 except BrokerError as error:  # without the cluster there is nothing to take over
-                    self._report(str(error))
+                    problem = str(error)
+                self._report(problem, copy)
                 self.stopping.wait(max(0.0, _POLL_SECONDS - (time.monotonic() - began)))
             return False
-        finally:
-            if has_own_disk:
-                lock.release()
 
-    def _report(self, problem: str) -> None:
-        """Log a problem once, not at every poll."""
-        if problem and problem != self._problem:
-            _log.warning("standby.cannot_watch app=%s: trying again; %s", self._app.id, printable(problem))
-        self._problem = problem
-
-    def _copy(self) -> None:
-        """Bring journal and state on this host up to date, as far as the topics can be read."""
-        app = self._app
-        if find_journal_topic(self._broker, app.id) is None:
+    def _report(self, problem: str, copy: WarmCopy | None) -> None:
+        """Log what this standby waits for: a new problem at once, and everything once a minute."""
+        problem = problem or ("" if copy is None else copy.problem)
+        is_due = time.monotonic() - self._reported_at >= _REPORT_SECONDS
+        if is_due:
+            self._reported_at = time.monotonic()
+            self._problems.clear()
+        elif not problem or problem in self._problems:
             return
-        fetch_journal(self._broker, app.data_dir, app.id, is_locked=True)
-        journal = Journal(journal_dir(app.data_dir, app.id))
-        with contextlib.suppress(StateError):  # the run has written more since its journal was read
-            directory, snapshots = state_dir(app.data_dir, app.id), app.config.checkpoint
-            restored = restore_states(app.id, directory, journal, self._broker, snapshots=snapshots)
-            batch = journal.read()[0].done
-            self._on_step(f"standing by at batch {batch}, {len(restored)} tasks were behind")
+        self._problems.add(problem)
+        facts = {
+            "app": self._app.id,
+            "group": presence_group(self._app.id),
+            "runs": ", ".join(f"process {run.process} on {run.host}" for run in self._runs) or "unknown",
+            "copy": "none: this host shares its data directory with the run" if copy is None else copy.step,
+        }
+        if problem:
+            log_event(_log, logging.WARNING, "standing by, trying again", {**facts, "problem": problem})
+        else:
+            log_event(_log, logging.INFO, "standing by", facts)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -33,6 +35,11 @@ from millstream.plan.changes import is_unchanged
 from millstream.serve.address import WebAddress, bind
 from millstream.serve.process import WebProcess
 from millstream.task.policy import Policies
+
+if TYPE_CHECKING:
+    from millstream.spark.run import SparkRun
+
+_TAKEOVER_PAUSE_SECONDS = 2.0
 
 
 @click.command(
@@ -121,8 +128,25 @@ def run(
     style: Style = "quiet" if quiet else "lines" if no_progress or not sys.stdout.isatty() else "live"
     if _is_free(app) and style != "quiet":
         show_message(f"starting Spark for {app.id} on {app.broker_url or app.data_dir}")
-    if standby and not _stand_by(app, quiet=style == "quiet"):
-        return
+    start = partial(app.start, until, trigger=trigger, every=every, reset=reset, fill=fill)
+    is_served = not no_web and (address is not None or until == "stopped")
+    serve = partial(WebProcess, app.data_dir, app.broker_url, address, hosts=hosts, requires_token=not no_token)
+    web = partial(_served, app, address, serve, quiet=style == "quiet") if is_served else nullcontext
+    if not standby:
+        _run(app, start, style, fill, web)
+    else:
+        _run_when_needed(app, partial(_run, app, start, style, fill, web), quiet=style == "quiet")
+
+
+def _run(
+    app: App,
+    start: Callable[..., SparkRun],
+    style: Style,
+    fill: tuple[str, ...],
+    web: Callable[[], AbstractContextManager[None]],
+    on_started: Callable[[], None] = lambda: None,
+) -> None:
+    """Start a run, show its progress and wait for its end."""
     totals = RunTotals(
         app.id,
         has_past=app.id in app_names(app.data_dir),
@@ -131,9 +155,8 @@ def run(
     )
     with show_progress(totals, style) as callbacks:
         on_fill = None if style == "quiet" else lambda progress: show_message(str(progress))
-        running = app.start(
-            until, trigger=trigger, every=every, on_batch=callbacks.on_batch, reset=reset, fill=fill, on_fill=on_fill
-        )
+        running = start(on_batch=callbacks.on_batch, on_fill=on_fill)
+        on_started()
         _show_expired(running.expired, fill)
         if not is_unchanged(running.changes):
             show_changes(running.changes)
@@ -141,9 +164,7 @@ def run(
         callbacks.on_start()
         if running.metrics_url is not None and style != "quiet":
             show_message(f"metrics for Prometheus: {running.metrics_url}")
-        is_served = not no_web and (address is not None or until == "stopped")
-        serve = partial(WebProcess, app.data_dir, app.broker_url, address, hosts=hosts, requires_token=not no_token)
-        with _served(app, address, serve, quiet=style == "quiet") if is_served else nullcontext():
+        with web():
             running.wait(handle_signals=True)
 
 
@@ -166,6 +187,23 @@ def _restoring(heartbeats: HeartbeatFile) -> str:
     heartbeat = heartbeats.read()
     is_restoring = heartbeat is not None and heartbeat.process == os.getpid() and is_restore(heartbeat.doing.what)
     return heartbeat.doing.what if heartbeat is not None and is_restoring else ""
+
+
+def _run_when_needed(app: App, run: Callable[..., None], *, quiet: bool) -> None:
+    """Stand by for another run, and run when there is none; stand by again if an outage prevents the start.
+
+    The brokers that this host reaches may show no run because they were cut off too, and accept no other run either.
+    """
+    while _stand_by(app, quiet=quiet):
+        has_started = threading.Event()
+        try:
+            run(on_started=has_started.set)
+            return
+        except MillstreamError as error:
+            if has_started.is_set() or not error.retryable:
+                raise
+            show_message(f"cannot take over {app.id}: {error.message}; standing by again")
+            time.sleep(_TAKEOVER_PAUSE_SECONDS)
 
 
 def _stand_by(app: App, *, quiet: bool) -> bool:

@@ -85,19 +85,43 @@ class Clients:
                 producer.list_topics(topic, _CONNECT_SECONDS)
         return producer
 
-    def request(self, send: Callable[[AdminClient], Future[T]], action: str, topic: str | None = None) -> T:
-        """Send a request to the cluster and return the response; retry while the cluster is unavailable."""
+    def request(
+        self,
+        send: Callable[[AdminClient], Future[T]],
+        action: str,
+        topic: str | None = None,
+        *,
+        attempt_seconds: float = REQUEST_SECONDS,
+    ) -> T:
+        """Send a request to the cluster and return the response; retry while the cluster is unavailable.
+
+        A client that gets no response within ``attempt_seconds`` is replaced: it may wait for a broker that is gone.
+        """
         deadline = monotonic() + REQUEST_SECONDS
         while True:
             try:
-                return self._wait_for(send(self.admin), action, topic, deadline)
+                return self._attempt(send, action, topic, deadline, monotonic() + attempt_seconds)
             except BrokerUnavailableError:
                 if monotonic() > deadline - _RETRY_DELAY_SECONDS:
-                    self.discard_admin()  # the next request asks with a client that remembers nothing
                     raise
                 sleep(_RETRY_DELAY_SECONDS)
 
-    def _wait_for(self, future: Future[T], action: str, topic: str | None, deadline: float) -> T:
+    def _attempt(
+        self, send: Callable[[AdminClient], Future[T]], action: str, topic: str | None, deadline: float, end: float
+    ) -> T:
+        admin = self.admin  # if another thread replaces it meanwhile, its requests end with its last reference
+        try:
+            return self._wait_for(admin, send(admin), action, topic, deadline, end)
+        except BrokerUnavailableError:
+            if monotonic() > min(end, deadline - _RETRY_DELAY_SECONDS):
+                self._discard(admin)  # the next request asks with a client that remembers nothing
+            raise
+        finally:
+            del admin  # an error would refer to it by this frame
+
+    def _wait_for(
+        self, admin: AdminClient, future: Future[T], action: str, topic: str | None, deadline: float, end: float
+    ) -> T:
         try:
             while True:
                 try:
@@ -105,19 +129,20 @@ class Clients:
                     self._has_connected = True
                     return result
                 except FutureTimeoutError:
-                    self.admin.poll(0)
+                    admin.poll(0)
                     self.check_authentication(action)
                     self._report_wait(deadline)
-                    if monotonic() > deadline:
+                    if monotonic() > min(deadline, end):
                         raise self._no_response(action) from None
                 except KafkaException as error:
-                    self.admin.poll(0)
+                    admin.poll(0)
                     self.check_authentication(action)
                     if error.args[0].code() == KafkaError.NOT_COORDINATOR:
-                        self.discard_admin()  # it would ask the same broker again for 15 minutes (librdkafka 2.16)
+                        self._discard(admin)  # it would ask the same broker again for 15 minutes (librdkafka 2.16)
                     raise to_millstream_error(error.args[0], action, topic) from error
         finally:
-            del future  # it holds the error, whose traceback would refer to it, and to the client, by this frame
+            # The future holds the error, whose traceback would refer to the future, and to the client, by this frame.
+            del admin, future
 
     def metadata(self, action: str) -> ClusterMetadata:
         """Return the metadata of the cluster and its topics, without creating topics."""
@@ -168,8 +193,13 @@ class Clients:
 
     def discard_admin(self) -> None:
         """Drop the admin client, so that the next request creates a new one."""
+        self._discard(self._admin)
+
+    def _discard(self, admin: AdminClient | None) -> None:
+        """Drop a client, unless another thread has replaced it already."""
         with self._lock:
-            self._admin = None
+            if self._admin is admin:
+                self._admin = None
 
     def _settings(self) -> dict[str, Any]:
         options = self._options(

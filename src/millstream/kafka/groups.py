@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _CLIENT_ID_PREFIX = "millstream-"
 _UNKNOWN_PROCESS = 0
 _MAX_CACHED_GROUPS = 16
+_COORDINATOR_SECONDS = 4.0
 _TIMEOUT = {"request_timeout": REQUEST_SECONDS}
 
 
@@ -57,8 +58,11 @@ class KafkaGroups:
         return GroupInfo(name=name, generation=0, members=_members(description), committed=self.committed(name))
 
     def members(self, name: str) -> tuple[GroupMember, ...]:
-        """Return the members of a group, which only its coordinator is asked for; none for an unknown group."""
-        return _members(self._describe(name))
+        """Return the members of a group, which only its coordinator is asked for; none for an unknown group.
+
+        Who asks for them waits for the end of a process, so a coordinator that is gone itself must not delay that.
+        """
+        return _members(self._describe(name, _COORDINATOR_SECONDS))
 
     def commit(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set the offsets of a group that has no members."""
@@ -103,14 +107,19 @@ class KafkaGroups:
             raise self._has_members_error(name, "delete")
         self._request("delete_consumer_groups", name, name, "delete")
 
-    def _describe(self, name: str) -> Any:
+    def _describe(self, name: str, attempt_seconds: float = REQUEST_SECONDS) -> Any:
         check_name("group", name)
-        return self._request("describe_consumer_groups", name, name, "describe")
+        return self._request("describe_consumer_groups", name, name, "describe", attempt_seconds)
 
-    def _request(self, request: str, name: str, argument: Any, action: str) -> Any:
+    def _request(
+        self, request: str, name: str, argument: Any, action: str, attempt_seconds: float = REQUEST_SECONDS
+    ) -> Any:
         """Send a request of the admin client for one group and return the response."""
-        action = f"{action} group {name!r}"
-        return self._clients.request(lambda admin: getattr(admin, request)([argument], **_TIMEOUT)[name], action)
+        return self._clients.request(
+            lambda admin: getattr(admin, request)([argument], **_TIMEOUT)[name],
+            f"{action} group {name!r}",
+            attempt_seconds=attempt_seconds,
+        )
 
     def _has_members_error(self, name: str, action: str) -> BrokerError:
         return BrokerError(
@@ -129,6 +138,7 @@ def _member(description: Any) -> GroupMember:
     return GroupMember(
         id=description.member_id,
         process=int(process) if process.isdigit() else _UNKNOWN_PROCESS,
+        host=description.host.removeprefix("/"),
         topics=tuple(dict.fromkeys(partition.topic for partition in partitions)),
         partitions=partitions,
     )

@@ -15,8 +15,8 @@ from pyspark import SparkContext
 
 from millstream.admin.filling import remove_fill, requested_fill
 from millstream.admin.journals import open_journal
+from millstream.admin.presence import Presence
 from millstream.admin.savepoints import finish_restore
-from millstream.admin.standby import Presence
 from millstream.batch.activity import Activity, HeartbeatFile
 from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.fill import FillProgress
