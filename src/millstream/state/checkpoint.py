@@ -26,11 +26,13 @@ from pyarrow import fs
 from millstream.errors import DamagedError, StateError, StorageError
 from millstream.foundation.file_systems import can_create_once, create_once, open_file_system, write_whole_file
 from millstream.foundation.transactions import Transaction
-from millstream.state.recording import Changes, pack_changes, unpack_changes, write_rows
+from millstream.state.recording import Changes, Rows, pack_changes, unpack_changes, write_rows
 from millstream.state.task import StateVersion, TaskState
 
 _DELTA, _SNAPSHOT, _CHOICE = "delta", "snapshot", "choice"
 _NONE = "0"
+_COMMIT_BYTES = 16 << 20
+"""Deltas that are restored in one commit: more of them change a page less often."""
 
 OnRestore: TypeAlias = Callable[[int, int, float], None]
 """Called with the rows and bytes that were restored so far, and their part of all, from 0 to 1."""
@@ -151,10 +153,16 @@ class TaskCheckpoint:
             data = self._read(snapshot)
             (state.path / "data.mdb").write_bytes(data)
             size = len(data)
+        waiting: Rows = []
+        waiting_bytes = 0
         for done, delta in enumerate(deltas, 1):
             data = self._read(delta)
             changes = unpack_changes(data)
-            write_rows(state.path, changes)
+            waiting += changes
+            waiting_bytes += len(data)
+            if waiting_bytes >= _COMMIT_BYTES or done == len(deltas):
+                write_rows(state.path, waiting)
+                waiting, waiting_bytes = [], 0
             size, rows = size + len(data), rows + len(changes)
             on_progress(rows, size, done / len(deltas))
         state.reopen()
