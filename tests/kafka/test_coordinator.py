@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
@@ -13,6 +15,8 @@ from confluent_kafka.admin import AdminClient
 
 from millstream.broker import TopicConfig
 from millstream.kafka import KafkaBroker
+from millstream.kafka.address import KafkaAddress
+from millstream.kafka.clients import Clients
 from millstream.records import TopicPartition
 from millstream.testing.kafka import Cluster
 
@@ -58,3 +62,15 @@ def test_a_coordinator_that_is_silent_is_not_waited_for(artifacts: None) -> None
         assert node.process is not None
         os.kill(node.process.pid, signal.SIGSTOP)
         assert broker.members(GROUP) == (), "the client would wait for 20 s, and then fail"
+
+
+def test_a_client_that_another_thread_replaces_still_answers(kafka: KafkaBroker) -> None:
+    """It ends with its last reference, and its requests would fail because the client is terminating."""
+    clients = Clients(KafkaAddress.parse(kafka.url))
+
+    def send(admin: AdminClient) -> Future[Any]:
+        future = admin.list_consumer_groups(request_timeout=20)
+        clients.discard_admin()  # as another thread does that gets no answer
+        return future
+
+    assert clients.request(send, "list groups").errors == []

@@ -14,6 +14,7 @@ from millstream.kafka.failures import to_millstream_error
     [
         KafkaError._TRANSPORT,
         KafkaError._DESTROY_BROKER,
+        KafkaError._NOENT,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.NOT_ENOUGH_REPLICAS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,

@@ -46,6 +46,7 @@ _TRANSIENT = {
     *(KafkaError.PREFERRED_LEADER_NOT_AVAILABLE, KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE),
     KafkaError.OFFSET_NOT_AVAILABLE,  # the leader is new and does not know yet how far its replicas are
     KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    KafkaError._NOENT,  # no partition of a topic has a leader at the moment
     KafkaError._DESTROY_BROKER,  # the client has dropped a broker that has left the cluster, and asks another
     KafkaError._UNKNOWN_PARTITION,  # the client's metadata is older than the partition
     *(KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH),  # the topic was just created again
