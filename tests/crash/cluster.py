@@ -59,6 +59,8 @@ FAULTS: dict[Fault, str] = {
     "disk": "the disk of a host is full for a while",
 }
 _PATIENCE_SECONDS = 300.0
+_SLOW_SECONDS = 60.0
+"""A recovery that takes longer is to be explained, by what the driver has logged."""
 _SHORTEST_CUT_SECONDS = 5.0
 _KAFKA = {"broker.session.timeout.ms": 6000}
 _SPARK_MASTER = "-Dspark.worker.timeout=12"
@@ -127,6 +129,8 @@ class ClusterTrials:
         self.recoveries[fault].append(pauses.longest)
         recovery = f"{pauses.longest:.1f} s until the next committed batch"
         self._log(f"{fault}: {verdict}; {recovery}, {seconds:.1f} s until caught up")
+        if pauses.longest > _SLOW_SECONDS:
+            self._log(self.driver.output())
         return result
 
     def recovery_times(self) -> list[str]:
