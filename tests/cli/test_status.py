@@ -2,13 +2,16 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.cli.conftest import Call, Fill
 from tests.cli.running import run_to_end
 
 from millstream import App, tumbling
+from millstream.batch.journal import Journal
 from millstream.foundation.file_lock import FileLock
-from millstream.foundation.paths import lock_file
+from millstream.foundation.paths import journal_dir, lock_file
+from millstream.task.report import TaskReport
 
 
 @pytest.fixture
@@ -53,6 +56,31 @@ def test_status_as_json(call: Call, counted: App) -> None:
     assert second["stores"]["seen"]["rows"] >= 1
     assert second["stores"]["seen"]["bytes"] >= 4096
     assert status["phases"]["run"] > 0
+
+
+def test_the_records_time_and_host_of_each_task_show_skew(call: Call, counted: App, data_dir: Path) -> None:
+    journal = Journal(journal_dir(data_dir, "counts"))
+    (report,) = journal.history.batches()
+    second = msgspec.structs.replace(
+        report,
+        plan=msgspec.structs.replace(report.plan, number=2),
+        tasks=[TaskReport(task=0, stage="seen", partition=7, records_in=90, seconds=30.0, host="10.0.0.2")],
+    )
+    journal.write(journal.read()[0], None, second)
+    tasks = json.loads(call("status", "--tasks", "--json").stdout)["tasks"]
+    assert tasks[0] == {
+        "stage": "seen",
+        "partition": 7,
+        "host": "10.0.0.2",
+        "batches": 1,
+        "records_in": 90,
+        "seconds": 30.0,
+    }
+    assert all(task["host"] == "" and task["records_in"] > 0 for task in tasks[1:])
+    assert "tasks" not in json.loads(call("status", "--json").stdout)
+    header, first = call("status", "--tasks").stdout.partition("tasks in the last 200 batches:\n")[2].splitlines()[:2]
+    assert header.split()[:5] == ["TASK", "HOST", "BATCHES", "RECORDS", "SECONDS"]
+    assert first.split()[:5] == ["seen/7", "10.0.0.2", "1", "90", "30.000"]
 
 
 def test_a_running_app_is_shown_with_its_process(call: Call, counted: App, data_dir: Path) -> None:

@@ -14,29 +14,38 @@ from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.text import format_count, printable
 from millstream.foundation.times import format_timestamp
 from millstream.views.status import AppStatus, status_of
+from millstream.views.tasks import RECENT_BATCHES, TaskStatus, recent_tasks
 
 _SILENT_SECONDS = 10.0
 
 
 @click.command(
-    cls=Command, examples=["millstream status", "millstream status word-count", "millstream status word-count --json"]
+    cls=Command,
+    examples=[
+        "millstream status",
+        "millstream status word-count --tasks",
+        "millstream status word-count --json",
+    ],
 )
 @click.argument("app_id", metavar="[APP]", required=False)
+@click.option("--tasks", "with_tasks", is_flag=True, help="Show the host, the records and the time of each task too.")
 @json_option
 @pass_settings
-def status(settings: CommonOptions, app_id: str | None, as_json: bool) -> None:
+def status(settings: CommonOptions, app_id: str | None, with_tasks: bool, as_json: bool) -> None:
     """Show the status of an app: whether it runs, its batches, lag, stages, stores and dropped records.
 
     The status is as of the last completed batch. It can be read while the app runs and after it has stopped, and does
     not affect the app. APP is optional if only one has run.
     """
     require_data_dir(settings)
-    app_status = status_of(settings.data_dir, settings.app_id(app_id))
+    name = settings.app_id(app_id)
+    app_status = status_of(settings.data_dir, name)
+    tasks = recent_tasks(settings.data_dir, name) if with_tasks else []
     if as_json:
-        show_json(status_fields(app_status))
+        show_json({**status_fields(app_status), **({"tasks": tasks} if with_tasks else {})})
         return
-    for name, text in _lines(app_status):
-        click.echo(f"{name:<14}{printable(text)}")
+    for label, text in _lines(app_status):
+        click.echo(f"{label:<14}{printable(text)}")
     if app_status.stages:
         click.echo("")
         show_table(
@@ -56,13 +65,25 @@ def status(settings: CommonOptions, app_id: str | None, as_json: bool) -> None:
             ],
         )
     stores = [
-        [name, stage.name, store.rows, store.bytes]
+        [store_name, stage.name, store.rows, store.bytes]
         for stage in app_status.stages
-        for name, store in stage.stores.items()
+        for store_name, store in stage.stores.items()
     ]
     if stores:
         click.echo("")
         show_table(["store", "stage", "rows", "bytes"], stores)
+    if tasks:
+        click.echo(f"\ntasks in the last {RECENT_BATCHES} batches:")
+        header = ["task", "host", "batches", "records", "seconds", "part of the time"]
+        show_table(header, [_task_cells(task, tasks) for task in tasks])
+
+
+def _task_cells(task: TaskStatus, tasks: list[TaskStatus]) -> list[object]:
+    """Return a task with its part of the time of its stage: with skew, one task has most of it."""
+    total = sum(other.seconds for other in tasks if other.stage == task.stage)
+    part = f"{task.seconds / total if total else 0.0:.0%} of {task.stage}"
+    name = f"{task.stage}/{task.partition}"
+    return [name, task.host or None, task.batches, task.records_in, f"{task.seconds:.3f}", part]
 
 
 def status_fields(status: AppStatus) -> dict[str, object]:
