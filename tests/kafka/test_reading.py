@@ -12,7 +12,8 @@ from tests.kafka.conftest import Read, Send, Transact
 from millstream.broker import Output, TopicConfig
 from millstream.errors import BrokerError, OffsetOutOfRangeError, UnknownTopicError
 from millstream.foundation.blocks import block_of, headers_of
-from millstream.kafka import KafkaBroker
+from millstream.kafka import KafkaBroker, reading
+from millstream.records import TopicPartition
 
 
 def test_records_round_trip(kafka: KafkaBroker, topic: str) -> None:
@@ -99,6 +100,22 @@ def test_an_abandoned_range_does_not_affect_later_reads(kafka: KafkaBroker, topi
         next(reader)
         reader.close()  # type: ignore[attr-defined]
         assert read(topic, start=0, end=2) == [(0, "0"), (1, "1")]
+
+
+def test_a_reader_that_is_not_used_stops_fetching_and_continues_later(
+    kafka: KafkaBroker, topic: str, send: Send, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(topic, "a", "b")
+    assert read(topic, end=1) == [(0, "a")]
+    reader = kafka._connections.readers._idle[topic, 0]
+    assert reader.is_fetching
+    assert reader._consumer.assignment() != []
+    monkeypatch.setattr(reading, "_MAX_IDLE_SECONDS", 0.0)
+    kafka.wait({TopicPartition(topic, 0): 0}, 1.0)
+    assert not reader.is_fetching
+    assert reader._consumer.assignment() == []
+    send(topic, "c")
+    assert read(topic, start=1) == [(1, "b"), (2, "c")]
 
 
 def test_deleted_records_raise_an_error(kafka: KafkaBroker, topic: str, send: Send, read: Read) -> None:

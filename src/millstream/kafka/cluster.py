@@ -141,6 +141,7 @@ class KafkaBroker:
             offsets = {topic: self.offsets(topic) for topic in {partition.topic for partition in positions}}
             return any(offsets[key.topic][key.partition].end > offset for key, offset in positions.items())
 
+        self._connections.readers.stop_idle()
         return self._connections.waiter.wait(positions, timeout, has_more)
 
     def group_names(self) -> list[str]:

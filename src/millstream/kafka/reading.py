@@ -1,8 +1,9 @@
 """Read ranges of partitions as blocks.
 
 A range is complete when a record at or after its end, or the end of the partition, was received, never by counting:
-aborted records, control records and compaction leave gaps. Idle readers keep their position: the client continues to
-fetch in the background, so that the next range of a partition is often available before it is requested.
+aborted records, control records and compaction leave gaps. Idle readers keep their position for a few seconds: the
+client continues to fetch in the background, so that the next range of a partition is often available before it is
+requested.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _CHUNK_RECORDS = 10_000
 _TIMEOUT_SECONDS = 30.0
 _POLL_SECONDS = 0.1
 _MAX_IDLE_READERS = 32
-_MAX_IDLE_SECONDS = 30.0
+_MAX_IDLE_SECONDS = 5.0  # an idle reader at the end of its partition sends ten requests per second
 _MAX_SKIPPED_RECORDS = 20_000  # skipping up to this many records is faster than fetching from a new position
 _SETTINGS = {
     "fetch.wait.max.ms": 100,  # a range at another position has to wait for the previous request
@@ -69,6 +70,14 @@ class ReaderPool:
         # The error of an idle reader may be old, from before the topic was deleted and created again.
         yield from self.read(topic, partition, start, end)
 
+    def stop_idle(self) -> None:
+        """Stop fetching for partitions that have not been read for some seconds."""
+        used_before = monotonic() - _MAX_IDLE_SECONDS
+        with self._lock:
+            for reader in self._idle.values():
+                if reader.is_fetching and reader.used_at < used_before:
+                    reader.stop_fetching()
+
     def close(self) -> None:
         """Close all readers."""
         with self._lock:
@@ -94,6 +103,7 @@ class ReaderPool:
             self._idle[reader.partition] = reader
         if replaced is not None:
             replaced.close()
+        self.stop_idle()
 
 
 class _Reader:
@@ -109,6 +119,11 @@ class _Reader:
         """The offset after the last returned record; None if the consumer has no position."""
         self._prefetched: list[Message] = []
         """Records that were fetched beyond the end of the requested range."""
+
+    @property
+    def is_fetching(self) -> bool:
+        """Whether the client fetches records at the position of this reader."""
+        return self._position is not None
 
     def assign(self, topic: str, partition: int) -> None:
         """Prepare to read a partition; old prefetched records are dropped, since the topic may have been replaced."""
