@@ -45,7 +45,7 @@ def order(*inputs: Chunks, blocks: frozenset[int] = frozenset()) -> list[tuple[i
 def check_positions(mixed: Interleaved) -> None:
     """Check that each record can be located in its chunk."""
     for row, (number, value, timestamp) in enumerate(
-        zip(mixed.input_numbers, mixed.values, mixed.timestamps, strict=True)
+        zip(mixed.input_numbers.tolist(), mixed.values, mixed.timestamps, strict=True)
     ):
         chunk, index = mixed.locate(row)
         assert (chunk.topic, chunk.values[index], chunk.timestamps[index]) == (f"topic{number}", value, timestamp)

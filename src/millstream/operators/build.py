@@ -31,7 +31,15 @@ from millstream.operators import (
     windows,
 )
 from millstream.operators.coded import ProcessCoded
-from millstream.operators.columns import Port, ProcessColumns, column_operator, record_by_record
+from millstream.operators.columns import (
+    JoinSide,
+    Port,
+    ProcessColumns,
+    ProcessSides,
+    column_operator,
+    one_side,
+    record_by_record,
+)
 from millstream.operators.fan_out import are_independent, one_after_the_other
 from millstream.operators.probe import Probe
 from millstream.operators.processors import Children
@@ -60,6 +68,10 @@ class EntryPoint(NamedTuple):
     process_columns: ProcessColumns | None
     process_coded: ProcessCoded | None = None
     """Processes records of which only key and time matter; None if they become lists first."""
+    process_sides: ProcessSides | None = None
+    """Processes records of this input and of the other one of a join together, if nothing comes before the join."""
+    side: int = 0
+    """The side of the join."""
 
 
 def build(stage: Stage, runtime: Runtime) -> dict[Node, EntryPoint]:
@@ -76,6 +88,7 @@ class _Wiring:
         self._runtime = runtime
         self._built: dict[Node, tuple[Process | Port, ...]] = {}
         self._readers: dict[Node, list[tuple[Node, Process | Port]]] = {}
+        self._sides: dict[Node, ProcessSides] = {}
 
     def entry_point(self, node: Node) -> EntryPoint:
         """Return the entry point of an input; with a probe, records are processed one by one."""
@@ -85,7 +98,7 @@ class _Wiring:
             return EntryPoint(self._runtime.probe.timed(node, process), None)
         if isinstance(node, TableSource):
             return EntryPoint(process, None)
-        return EntryPoint(process, self._columns_after(node), self._coded_after(node))
+        return EntryPoint(process, self._columns_after(node), self._coded_after(node), *self._sides_after(node))
 
     def _coded_after(self, node: Node) -> ProcessCoded | None:
         """Return what processes coded records from a node, None if these become lists first."""
@@ -93,6 +106,23 @@ class _Wiring:
         if others or not isinstance(port, Port) or port.make_process_coded is None:
             return None
         return port.make_process_coded(self._result_columns_after(reader))
+
+    def _sides_after(self, node: Node) -> tuple[ProcessSides | None, int]:
+        """Return what processes both inputs of the join that is the only reader of a node, and the node's side."""
+        [(reader, port), *others] = self._ports_after(node) or [(node, _ignore)]
+        if others or not isinstance(port, Port) or port.join_side is None:
+            return None, 0
+        return self._process_sides(reader, port.join_side), port.join_side.side
+
+    def _process_sides(self, join: Node, side: JoinSide) -> ProcessSides:
+        if join not in self._sides:
+            self._sides[join] = side.make_process_sides(self._stream_after(join))
+        return self._sides[join]
+
+    def _stream_after(self, node: Node) -> ProcessColumns:
+        """Return what processes column batches from a node, one record after the other if that is necessary."""
+        following = None if isinstance(node, Repartition) else self._columns_after(node)
+        return following or record_by_record(self._forward_of(node), self._runtime.context)
 
     def _ports(self, node: Node) -> tuple[Process | Port, ...]:
         if node not in self._built:
@@ -149,11 +179,11 @@ class _Wiring:
 
     def _columns_of(self, reader: Node, port: Process | Port) -> ProcessColumns | None:
         """Return what a reader does with column batches, None if it processes records one by one."""
-        if isinstance(port, Port):
-            return port.make_process_columns(self._result_columns_after(reader))
-        following = None if isinstance(reader, Repartition) else self._columns_after(reader)
-        forward = following or record_by_record(self._forward_of(reader), self._runtime.context)
-        return column_operator(reader, forward, port, self._runtime)
+        if not isinstance(port, Port):
+            return column_operator(reader, self._stream_after(reader), port, self._runtime)
+        if port.join_side is not None:
+            return one_side(self._process_sides(reader, port.join_side), port.join_side.side)
+        return port.make_process_columns(self._result_columns_after(reader))
 
     def _result_columns_after(self, table: Node) -> ProcessColumns | None:
         """Return what processes column batches of a table's changes, if these leave the task as a stream, as columns.

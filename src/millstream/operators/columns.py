@@ -109,6 +109,16 @@ class ColumnBatch:
 
 ProcessColumns: TypeAlias = Callable[[ColumnBatch], None]
 
+ProcessSides: TypeAlias = Callable[[ColumnBatch, Any], None]
+"""Processes records of both inputs of a join, given with an array that says which input each of them comes from."""
+
+
+class JoinSide(NamedTuple):
+    """What column batches of one input of a join need."""
+
+    side: int
+    make_process_sides: Callable[[ProcessColumns], ProcessSides]
+
 
 class ChangeCollector:
     """Collects changes of a table and forwards them as a column batch, without old values.
@@ -174,6 +184,8 @@ class Port(NamedTuple):
     if a step downstream needs single results, or could see in the state that results are forwarded late."""
     make_process_coded: Callable[[ProcessColumns | None], ProcessCoded | None] | None = None
     """Returns what processes records of which only key and time matter; its argument is as above."""
+    join_side: JoinSide | None = None
+    """If given, column batches of both inputs are processed together, and results are a stream."""
 
 
 @singledispatch
@@ -198,6 +210,11 @@ def record_by_record(process: Process, context: RecordContext) -> ProcessColumns
             process(key, value, timestamp)
 
     return process_columns
+
+
+def one_side(process: ProcessSides, side: int) -> ProcessColumns:
+    """Return a function that processes records of one input of a join."""
+    return lambda batch: process(batch, np.full(len(batch.rows), side))
 
 
 def apply_function(

@@ -244,12 +244,14 @@ class Runtime(Protocol):
         *,
         indexed: bool = False,
         exact: bool = False,
+        appended: bool = False,
         skip_expired: bool = False,
         part: str = "",
     ) -> TimedStore:
         """Return the store of entries by key and time of ``node``, or the one with the name ``part``.
 
-        With ``exact`` entries are read by key and exact time only; for the other options see ``TimedStore``.
+        With ``exact`` entries are read by key and exact time only; with ``appended`` it is an ``AppendedStore``. For
+        the other options see ``TimedStore``.
         """
 
     def versioned_store(self, node: Node, codec: Serde) -> VersionedStore:

@@ -78,7 +78,8 @@ class SessionCounter:
         reach = np.maximum(records.reach[begins], 0)
         sessions = np.flatnonzero(is_first & (reach <= store.last_stored))
         needed = numbers[sessions].tolist()
-        stored = store.columns().read_since(take_items(key_bytes, needed), reach[sessions].tolist(), store.last_stored)
+        until = [store.last_stored + 1] * len(needed)
+        stored = store.columns().read(take_items(key_bytes, needed), reach[sessions].tolist(), until)
         sessions, ends = sessions[stored.numbers], stored.positions[:, 0]
         if (sessions[1:] == sessions[:-1]).any() or (ends > records.times[begins[sessions]]).any():
             return None

@@ -91,7 +91,7 @@ class SlidingCounter:
     def _stored(self, records: SortedRecords, key_bytes: list[bytes]) -> StoredEntries:
         """Return the stored windows that the first record of each key meets."""
         since = np.maximum(records.times[records.firsts] - 2 * self._windows.difference, 0)
-        return self._store.columns().read_since(key_bytes, since.tolist(), self._store.last_stored)
+        return self._store.columns().read(key_bytes, since.tolist(), [self._store.last_stored + 1] * len(since))
 
     def _closed(self, records: SortedRecords) -> Any:
         """Return for each record the time up to which windows have closed."""
@@ -154,7 +154,7 @@ class SlidingCounter:
         in_segments = np.argsort(windows.starts // length, kind="stable")
         numbers, starts = windows.numbers[in_segments], windows.starts[in_segments]
         self._store.columns().write(
-            physical_keys(key_bytes, numbers, starts, length),
+            physical_keys(key_bytes, numbers, starts[:, None], length),
             starts,
             take_items(values, in_segments.tolist()),
             timestamps[in_segments],

@@ -18,20 +18,24 @@ from typing import Any
 
 from millstream.foundation.object_codec import OBJECT_CODEC, value_codec
 from millstream.operators.aggregation import with_key
+from millstream.operators.columns import JoinSide, Port, record_by_record
+from millstream.operators.join_columns import LEFT as _LEFT
+from millstream.operators.join_columns import RIGHT as _RIGHT
+from millstream.operators.join_columns import JoinColumns
 from millstream.operators.runtime import Process, Runtime, Step, operator
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node
 from millstream.serdes import Serde
+from millstream.state.appended import AppendedStore
 from millstream.state.entries import Entry
 from millstream.state.timed import TimedStore
 from millstream.windows import FOREVER
 
 _TIME_AND_NUMBER = struct.Struct(">QQ")
-_RIGHT, _LEFT = 0, 1  # unmatched records of the right stream precede those of the left with the same timestamp
 
 
 @operator.register(StreamStreamJoin)
-def _join(node: StreamStreamJoin, forward: Process, runtime: Runtime) -> tuple[Process, Process]:
+def _join(node: StreamStreamJoin, forward: Process, runtime: Runtime) -> tuple[Process | Port, Process | Port]:
     joiner, within = with_key(node.joiner), node.within
 
     def mirrored(key: Any, mine: Any, other: Any) -> Any:
@@ -43,15 +47,27 @@ def _join(node: StreamStreamJoin, forward: Process, runtime: Runtime) -> tuple[P
     second = _Side(shared, _RIGHT, right, left, mirrored, pads=node.kind == "outer")
     shared.sides = {_LEFT: first, _RIGHT: second}
     runtime.on_time_advance(node, shared.advance_time)
-    return (
-        first.processing(within.before, within.after),
-        second.processing(within.after, within.before),
-    )
+    processes = {
+        _LEFT: first.processing(within.before, within.after),
+        _RIGHT: second.processing(within.after, within.before),
+    }
+    if node.kind != "inner":
+        return processes[_LEFT], processes[_RIGHT]
+    columns = JoinColumns(node, left, right, shared.clock, runtime)
+
+    def port(side: int) -> Port:
+        singly = record_by_record(processes[side], runtime.context)
+        join_side = JoinSide(side, lambda forward: columns.processing(forward, processes))
+        return Port(processes[side], lambda _forward: singly, join_side=join_side)
+
+    return port(_LEFT), port(_RIGHT)
 
 
-def _side_store(node: StreamStreamJoin, source: Node, part: str, runtime: Runtime) -> TimedStore:
+def _side_store(node: StreamStreamJoin, source: Node, part: str, runtime: Runtime) -> AppendedStore:
     codec, kept = value_codec(runtime.plan.declared[source].value), node.within.retention
-    return runtime.timed_store(node, codec, _TIME_AND_NUMBER, kept, skip_expired=True, part=part)
+    store = runtime.timed_store(node, codec, _TIME_AND_NUMBER, kept, skip_expired=True, appended=True, part=part)
+    assert isinstance(store, AppendedStore)
+    return store
 
 
 class _Shared:

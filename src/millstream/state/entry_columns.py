@@ -55,19 +55,20 @@ class EntryColumns:
         self._expired = expired
         self._skip_expired = skip_expired
 
-    def read_since(self, key_bytes: list[bytes], since: list[int], last: int) -> StoredEntries:
-        """Read the entries of each key from a time of its own on; there are none after ``last``.
+    def read(self, key_bytes: list[bytes], since: list[int], until: list[int]) -> StoredEntries:
+        """Read the entries of each key between two times of its own, ``since`` included.
 
         At first only LMDB keys are read, and then all values in one pass.
         """
-        starts = [SEGMENT.unpack(segment)[1] * self._segment_length for segment in self._segments()]
+        segments = list(segment_prefixes(self._txn, self._database))
         numbers: list[int] = []
         keys: list[bytes] = []
         with self._txn.cursor(self._database) as cursor:
-            for start, segment in zip(starts, self._segments(), strict=True):
-                end = min(start + self._segment_length, last + 1)
-                needed = [number for number, time in enumerate(since) if time < end]
-                _find(cursor, segment, needed, key_bytes, since, self._layout.size, numbers, keys)
+            for segment in segments:
+                start = SEGMENT.unpack(segment)[1] * self._segment_length
+                end = start + self._segment_length
+                needed = [number for number, time in enumerate(since) if time < end and until[number] > start]
+                _find(cursor, segment, needed, key_bytes, since, until, self._layout.size, numbers, keys)
             return self._decoded(np.array(numbers, np.int64), keys, cursor)
 
     def write(self, keys: list[bytes], times: Any, values: list[Any], timestamps: Any, is_stored: Any) -> None:
@@ -91,9 +92,6 @@ class EntryColumns:
         with self._txn.cursor(self._database) as cursor:
             write_counts(cursor, keys, encode_values(self._codec, values), timestamps)
 
-    def _segments(self) -> list[bytes]:
-        return list(segment_prefixes(self._txn, self._database))
-
     def _decoded(self, numbers: Any, keys: list[bytes], cursor: Cursor) -> StoredEntries:
         stored = [data for _, data in cursor.getmulti(keys)]
         size, width = TIMESTAMP.size, self._layout.size
@@ -111,19 +109,20 @@ def _find(
     needed: list[int],
     key_bytes: list[bytes],
     since: list[int],
+    until: list[int],
     width: int,
     numbers: list[int],
     keys: list[bytes],
 ) -> None:
-    """Add the LMDB keys of a segment's entries from a time on; ``needed`` are the indexes of keys, in their order."""
-    set_range, key_at, following, last_position = cursor.set_range, cursor.key, cursor.next, b"\xff" * width
+    """Add the LMDB keys of a segment's entries between two times; ``needed`` are indexes of keys, in their order."""
+    set_range, key_at, following = cursor.set_range, cursor.key, cursor.next
     for number in needed:
         prefix = segment + key_bytes[number]
-        length, stop = len(prefix) + width, prefix + last_position
+        length, stop = len(prefix) + width, prefix + until[number].to_bytes(8, "big")
         has_entry = set_range(prefix + since[number].to_bytes(8, "big"))
         while has_entry:
             physical = key_at()
-            if physical > stop:
+            if physical >= stop:
                 break
             if len(physical) == length:  # entries of longer keys can be in between
                 numbers.append(number)
@@ -131,10 +130,10 @@ def _find(
             has_entry = following()
 
 
-def physical_keys(key_bytes: list[bytes], numbers: Any, times: Any, segment_length: int) -> list[bytes]:
-    """Return the LMDB keys of entries whose position is only a time; ``numbers`` are the indexes of their keys."""
-    segments = times // segment_length
+def physical_keys(key_bytes: list[bytes], numbers: Any, positions: Any, segment_length: int) -> list[bytes]:
+    """Return the LMDB keys of entries; ``numbers`` are the indexes of their keys, ``positions`` an array of rows."""
+    segments = positions[:, 0] // segment_length
     prefixes = {number: SEGMENT.pack(ENTRIES, number) for number in np.unique(segments).tolist()}
     parts = map(prefixes.__getitem__, segments.tolist()), take_items(key_bytes, numbers.tolist())
-    positions = times.astype(_PACKED).view(f"V{_PACKED.itemsize}").tolist()
-    return list(map(add, map(add, *parts), positions))
+    packed = np.ascontiguousarray(positions, _PACKED).view(f"V{positions.shape[1] * _PACKED.itemsize}").ravel()
+    return list(map(add, map(add, *parts), packed.tolist()))

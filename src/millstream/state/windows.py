@@ -65,7 +65,7 @@ class WindowStore(TimedStore):
             return None
         _, begin, added = self._counting
         counted = count_windows(self.counted.take(), self._counting.windows, self.segment_length)
-        keys = physical_keys(counted.key_bytes, counted.numbers, counted.starts, self.segment_length)
+        keys = physical_keys(counted.key_bytes, counted.numbers, counted.starts[:, None], self.segment_length)
         with self._txn.cursor(self._database) as cursor:
             before, timestamps = self._read_counts(cursor, keys, counted.starts)
         is_stored, timestamps = timestamps >= 0, np.maximum(timestamps, counted.latest)

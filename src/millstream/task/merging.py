@@ -74,10 +74,9 @@ class Interleaved:
         return CodedRecords(joined.keys, joined.codes[positions], joined.times[positions])
 
     @property
-    def input_numbers(self) -> list[int]:
-        """The input that each record comes from."""
-        numbers: list[int] = np.array([number for number, *_ in self._parts])[self._part_numbers].tolist()
-        return numbers
+    def input_numbers(self) -> Any:
+        """The input that each record comes from, as an array."""
+        return np.array([number for number, *_ in self._parts])[self._part_numbers]
 
     def locate(self, row: int) -> tuple[DecodedChunk, int]:
         """Return the chunk of a record and its row there."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from millstream.operators.build import EntryPoint
-from millstream.operators.columns import ColumnBatch
+from millstream.operators.columns import ColumnBatch, ProcessSides
 from millstream.operators.runtime import Process
 from millstream.state.timers import Timers
 from millstream.task.current_record import CurrentRecord
@@ -32,6 +34,9 @@ class RecordLoop:
         self._entry_points = entry_points
         self._processes = [entry_point.process for entry_point in entry_points]
         self._only_entry_point = entry_points[0] if len(set(self._processes)) == 1 else None
+        self._sides = np.array([entry_point.side for entry_point in entry_points])
+        kinds = {entry_point.process_sides for entry_point in entry_points}
+        self._process_sides = entry_points[0].process_sides if len(kinds) == 1 else None
         self._context = context
         self._timers = timers
 
@@ -42,7 +47,10 @@ class RecordLoop:
             if self._only_entry_point is not None:
                 self._process_input(self._only_entry_point, records, 0, len(records))
                 return len(records)
-            processes = list(map(self._processes.__getitem__, records.input_numbers))
+            if self._process_sides is not None and not self._timers.in_use:
+                self._process_join(self._process_sides, records)
+                return len(records)
+            processes = list(map(self._processes.__getitem__, records.input_numbers.tolist()))
             loop = self._process_with_timers if self._timers.in_use else self._process_interleaved
             loop(0, processes, records.keys, records.values, records.timestamps)
             return len(processes)
@@ -50,6 +58,13 @@ class RecordLoop:
         self._context.enter(chunk)
         self._process_input(self._entry_points[number], chunk, start, stop)
         return stop - start
+
+    def _process_join(self, process: ProcessSides, records: Interleaved) -> None:
+        """Process records of which all come from inputs of the same join."""
+        rows = range(len(records))
+        batch = ColumnBatch(records, rows, records.keys, records.values, records.timestamps)
+        process(batch, self._sides[records.input_numbers])
+        self._advance_time(records, len(records))
 
     def _process_input(self, entry_point: EntryPoint, chunk: DecodedChunk | Interleaved, start: int, stop: int) -> None:
         """Process the rows ``start`` to ``stop`` of a chunk, which have the same entry point."""

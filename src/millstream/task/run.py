@@ -26,6 +26,7 @@ from millstream.plan.stages import BUFFER, HISTORY, part_name
 from millstream.plan.stateless import Repartition
 from millstream.records import Headers, Windowed
 from millstream.serdes import JSON, READABLE, Serde
+from millstream.state.appended import AppendedStore
 from millstream.state.buffer import RecordBuffer
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.members import MemberStore
@@ -113,11 +114,12 @@ class TaskRun:
         retention: int,
         *,
         exact: bool = False,
+        appended: bool = False,
         **options: bool,
     ) -> TimedStore:
         store = self.stores.get(name)
         if not isinstance(store, TimedStore):
-            kind = WindowStore if exact else TimedStore
+            kind = WindowStore if exact else AppendedStore if appended else TimedStore
             store = kind(self._txn, self._state.database(name), codec, layout, retention, **options)
             self.stores[name] = store
         return store
