@@ -101,7 +101,7 @@ def run(
     by_key=st.booleans(),
     headers=st.sampled_from([False, False, True]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_columns_and_single_records_agree(
     window: str, left: list[Row], right: list[Row], cuts: set[int], by_key: bool, headers: bool
 ) -> None:

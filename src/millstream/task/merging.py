@@ -25,8 +25,8 @@ ChunkSlice: TypeAlias = tuple[int, DecodedChunk, int, int]
 """Number of the input, a chunk of it, and the rows ``start`` to ``stop`` that come next."""
 
 _NEVER = 2**63 - 1
-_MIN_SLICE = 8
-"""Slices of at least this many records on average are processed one after the other, shorter ones interleaved."""
+MIN_SLICE = 8
+"""Shorter slices take longer than choosing what to do with each record."""
 
 
 class Interleaved:
@@ -125,8 +125,11 @@ class _InputCursor:
         return True
 
 
-def merged(feeds: list[Iterator[DecodedChunk]]) -> Iterator[ChunkSlice | Interleaved]:
-    """Yield the records of several inputs in the order in which a task processes them."""
+def merged(feeds: list[Iterator[DecodedChunk]], min_slice: int = MIN_SLICE) -> Iterator[ChunkSlice | Interleaved]:
+    """Yield the records of several inputs in the order in which a task processes them.
+
+    Slices of at least ``min_slice`` records on average are yielded one after the other, shorter ones interleaved.
+    """
     cursors = [
         _InputCursor(number, feed, chunk) for number, feed in enumerate(feeds) if (chunk := _next(feed)) is not None
     ]
@@ -136,7 +139,7 @@ def merged(feeds: list[Iterator[DecodedChunk]]) -> Iterator[ChunkSlice | Interle
         # the chunk that ends first; inputs declared later wait for what follows it, if anything can follow
         first = len(cursors) if limit == _NEVER else ends.index(limit)
         parts = [cursor.take(limit, with_ties=index <= first) for index, cursor in enumerate(cursors)]
-        yield from _ordered([part for part in parts if part[2] < part[3]])
+        yield from _ordered([part for part in parts if part[2] < part[3]], min_slice)
         cursors = [cursor for cursor in cursors if cursor.fetch()]
     for cursor in cursors:
         yield cursor.number, cursor.chunk, cursor.row, len(cursor.times)
@@ -144,7 +147,7 @@ def merged(feeds: list[Iterator[DecodedChunk]]) -> Iterator[ChunkSlice | Interle
             yield number, chunk, 0, len(chunk.timestamps)
 
 
-def _ordered(parts: list[ChunkSlice]) -> Iterator[ChunkSlice | Interleaved]:
+def _ordered(parts: list[ChunkSlice], min_slice: int) -> Iterator[ChunkSlice | Interleaved]:
     """Yield the records of some parts in order: as slices if these are long, otherwise interleaved."""
     if len(parts) == 1:
         yield parts[0]
@@ -153,7 +156,7 @@ def _ordered(parts: list[ChunkSlice]) -> Iterator[ChunkSlice | Interleaved]:
     order = np.argsort(times, kind="stable")
     part_numbers = np.repeat(np.arange(len(parts)), [stop - start for _, _, start, stop in parts])[order]
     switches = np.flatnonzero(np.diff(part_numbers)) + 1
-    if len(order) < _MIN_SLICE * (len(switches) + 1):
+    if len(order) < min_slice * (len(switches) + 1):
         yield Interleaved(parts, times, order, part_numbers)
         return
     next_rows = [start for _, _, start, _ in parts]

@@ -18,10 +18,13 @@ from millstream.operators.runtime import Process
 from millstream.state.timers import Timers
 from millstream.task.current_record import CurrentRecord
 from millstream.task.inputs import DecodedChunk
-from millstream.task.merging import ChunkSlice, Interleaved
+from millstream.task.merging import MIN_SLICE, ChunkSlice, Interleaved
 
 MIN_CODED = 64
 """Fewer records are processed as lists: a dozen calls of numpy cost more."""
+
+_MIN_SLICE_OF_JOIN = 1024
+"""The inputs of a join are one column batch, which costs about a hundred calls of numpy."""
 
 
 class RecordLoop:
@@ -37,6 +40,8 @@ class RecordLoop:
         self._sides = np.array([entry_point.side for entry_point in entry_points])
         kinds = {entry_point.process_sides for entry_point in entry_points}
         self._process_sides = entry_points[0].process_sides if len(kinds) == 1 else None
+        self.min_slice = MIN_SLICE if self._process_sides is None else _MIN_SLICE_OF_JOIN
+        """The shortest slices of one input that are worth a call, on average."""
         self._context = context
         self._timers = timers
 

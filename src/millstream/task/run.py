@@ -226,7 +226,7 @@ class TaskRun:
         inputs = list(self._inputs(entry_points))
         self._call_due_timers()
         loop = RecordLoop([entry_point for entry_point, _ in inputs], self.context, self.timers)
-        for records in merged([feed for _, feed in inputs]):
+        for records in merged([feed for _, feed in inputs], loop.min_slice):
             self.records_in += loop.process(records)
         self.context.leave()
         advances_time = self._input.tick > self.context.stream_time
