@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.spark.class_archiving import start_spark
 
 from millstream.spark.class_archive import archive_options
 
-START = """
-from pathlib import Path
-from millstream import Config
-from millstream.spark.session import spark_context
-context = spark_context(Config(master="local[1]"))
-assert context.parallelize(range(3), 1).map(lambda n: n + 1).sum() == 6
-print(Path(f"/proc/{context._gateway.proc.pid}/maps").read_text())
-"""
-
 
 def mapped_files(cache: Path) -> str:
-    """Start Spark in another process and return the files that its JVM has mapped; waits for the end of that JVM."""
-    env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
-    command = [sys.executable, "-c", START]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout
+    return start_spark({**os.environ, "XDG_CACHE_HOME": str(cache)})
 
 
 @pytest.mark.spark
