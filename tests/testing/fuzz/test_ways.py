@@ -72,9 +72,10 @@ def test_a_difference_is_found_and_shrunk() -> None:
         return {node: entry._replace(process=losing(entry.process)) for node, entry in build(*arguments).items()}
 
     with patch.object(ways, "build", broken):
-        reports = [report for seed in range(1, 5) if (report := failure_of(seed, ways=3)) is not None]
-    assert reports
-    assert min(report.count('"pipe"') for report in reports) <= 2  # of up to 16
+        reports = [failure_of(seed, ways=3) for seed in (1, 2, 4)]
+    for report in reports:
+        assert report is not None
+        assert report.count('"pipe"') <= 2  # of up to 16
 
 
 def test_ways_without_batches_process_each_record_by_itself() -> None:
