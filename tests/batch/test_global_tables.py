@@ -11,7 +11,8 @@ from tests.assembling import assemble
 from millstream import App
 from millstream.batch.batch import Progress, progress_after
 from millstream.batch.execute import run_batch, task_names
-from millstream.batch.planner import BatchSize, Planner, SmallPlanner
+from millstream.batch.planner import BatchSize, Planner
+from millstream.batch.small_planner import SmallPlanner
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
 from millstream.foundation.storage import close_environments

@@ -74,7 +74,7 @@ def test_an_idle_loop_checks_ever_more_rarely_whether_to_stop(
 
     def wait(_: object, timeout: float) -> bool:
         timeouts.append(timeout)
-        if len(timeouts) == 1_000 or timeout == loop_module._LONG_WAIT_SECONDS:
+        if len(timeouts) == 100_000 or timeout == loop_module._LONG_WAIT_SECONDS:
             loop.stop()
         return False
 

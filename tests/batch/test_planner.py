@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.batch import planner as planner_module
+from millstream.batch import small_planner
 from millstream.batch.batch import Batch, Progress, progress_after
-from millstream.batch.planner import BatchSize, Planner, SmallPlanner, shares
+from millstream.batch.planner import BatchSize, Planner, shares
+from millstream.batch.small_planner import SmallPlanner
 from millstream.broker import Offsets, Output, TopicConfig
 from millstream.errors import OffsetOutOfRangeError
 from millstream.foundation.blocks import block_of
@@ -60,7 +61,7 @@ class CountedLookUps(EmbeddedLog):
 def test_a_resident_task_at_the_end_of_its_topics_only_looks_up_where_they_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner_module, "_LOOK_UP_SECONDS", 1000.0)
+    monkeypatch.setattr(small_planner, "_LOOK_UP_SECONDS", 1000.0)
     with CountedLookUps(tmp_path, durability="os") as log:
         log.create_topic("n", TopicConfig(partitions=2))
         planner, progress = SmallPlanner(log, ["n"], BatchSize(10, 1.0)), Progress()
@@ -75,6 +76,46 @@ def test_a_resident_task_at_the_end_of_its_topics_only_looks_up_where_they_end(
         log.append([Output("n", 2, block_of([b"k"], [b"1"], [9]))])
         assert cuts(planner.plan(progress)) == [(2, 0, 1)]  # all offsets are looked up before the loop waits
         assert log.look_ups == 2
+
+
+class ReceivingLog(CountedLookUps):
+    """Receives records in the background, up to ``received``."""
+
+    received = 0
+    requests = 0
+
+    def end_offsets(self, topic: str, partitions: int) -> list[int]:
+        self.requests += 1
+        return super().end_offsets(topic, partitions)
+
+    def received_ends(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(positions, self.received) if self.received else {}
+
+    def stop_receiving(self) -> None:
+        self.received = 0
+
+
+def test_a_resident_task_that_keeps_up_plans_what_it_has_received(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_planner, "_LOOK_UP_SECONDS", 1000.0)
+    with ReceivingLog(tmp_path, durability="os") as log:
+        log.create_topic("n", TopicConfig(partitions=1))
+        log.append([Output("n", 0, block_of([b"k"] * 5, [b"1"] * 5, [1] * 5))])
+        planner = SmallPlanner(log, ["n"], BatchSize(10, 1.0))
+        assert cuts(planner.plan(Progress())) == [(0, 0, 5)]
+        progress = Progress(positions={"n/0": 5})
+        assert planner.known_backlog(progress) == []
+        assert log.requests == 1  # nothing is received yet
+        log.append([Output("n", 0, block_of([b"k"] * 5, [b"1"] * 5, [1] * 5))])
+        log.received = 8
+        assert planner.known_backlog(progress) == [Range("n", 0, 5, 8)]
+        progress = Progress(positions={"n/0": 8})
+        assert planner.known_backlog(progress) == []
+        assert (log.requests, log.look_ups) == (1, 1)
+        assert planner.backlog(progress) == [Range("n", 0, 8, 10)]  # before the loop waits, everything is looked up
+        planner.stop()
+        assert log.received == 0
 
 
 def test_a_resident_task_with_a_backlog_looks_up_what_retention_has_deleted(tmp_path: Path) -> None:

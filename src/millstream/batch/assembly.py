@@ -19,7 +19,8 @@ from millstream.batch.idle import IdleInputs
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute, LoopOptions, Resident
 from millstream.batch.pausing import PausedInputs
-from millstream.batch.planner import BatchSize, Planner, SmallPlanner, wall_clock
+from millstream.batch.planner import BatchSize, Planner, wall_clock
+from millstream.batch.small_planner import SmallPlanner
 from millstream.batch.timers import timed_tasks
 from millstream.batch.topics import REFRESH_SECONDS, SourceTopics
 from millstream.broker import Broker, TopicConfig

@@ -153,6 +153,8 @@ class BatchLoop:
             elif batch is not None:
                 with self._batch_lock.shared():
                     batch = self._run_batch(batch)
+                if batch is None and until == "stopped" and self._on_idle is not None:
+                    self._retrying(self._wait_briefly)
             elif until == "caught-up":
                 return
             else:
@@ -266,9 +268,9 @@ class BatchLoop:
     def _backlog(self, progress: Progress) -> list[Range]:
         """Return the records left to read; while stopping they are only reported, so an error is not worth a retry."""
         if not self._stopping.is_set():
-            return self._retrying(lambda: self._planner.backlog(progress))
+            return self._retrying(lambda: self._planner.known_backlog(progress))
         try:
-            return self._planner.backlog(progress)
+            return self._planner.known_backlog(progress)
         except MillstreamError:
             return []
 
@@ -277,7 +279,7 @@ class BatchLoop:
         topics = ", ".join(sorted({position.topic for position in positions}))
         self._activity.set(f"waiting for records from {topics}" if topics else "paused", "idle")
         if self._on_idle is not None:
-            if self._wait_at(positions, min(_IDLE_SECONDS, self._planner.seconds_to_timer(self._progress))):
+            if self._wait_briefly():
                 return
             self._on_idle()
         long_from = time.monotonic() + _LONG_AFTER_SECONDS
@@ -289,6 +291,11 @@ class BatchLoop:
             timeout = min(longest, self._planner.seconds_to_timer(self._progress))
             if self._wait_at(positions, timeout) or self._planner.seconds_to_timer(self._progress) == 0:
                 return
+
+    def _wait_briefly(self) -> bool:
+        """Wait for the records that follow a batch; most come before all offsets would have been looked up."""
+        timeout = 0.0 if self._is_ending() else min(_IDLE_SECONDS, self._planner.seconds_to_timer(self._progress))
+        return self._wait_at(self._planner.positions(self._progress), timeout)
 
     def _wait_at(self, positions: Mapping[TopicPartition, int], timeout: float) -> bool:
         """Wait for records; without positions, since all topics are paused, only for the time or the end."""

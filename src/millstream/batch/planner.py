@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from millstream.batch.batch import Batch, Progress
 from millstream.batch.idle import IdleInputs
@@ -31,8 +30,6 @@ _DECAY = 0.7
 _MIN_SPREAD = 0.1
 _MIN_RECORDS = 1_000
 _NEVER = 2**63 - 1
-_LOOK_UP_SECONDS = 1.0
-"""How often a resident task looks up whether a topic has more partitions, and where its records begin."""
 
 
 class BatchSize:
@@ -146,6 +143,10 @@ class Planner:
                 if start < end:
                     backlog.append(Range(topic, partition, start, end))
         return backlog
+
+    def known_backlog(self, progress: Progress) -> list[Range]:
+        """Return what is known to be there; records that have just arrived may be missing."""
+        return self.backlog(progress)
 
     def positions(self, progress: Progress) -> dict[TopicPartition, int]:
         """Return the offset of the next record of each partition, by the offsets of the last backlog."""
@@ -264,57 +265,6 @@ class Planner:
         """Return the timestamp of the next record from ``offset`` on; offsets may have gaps."""
         timestamp = self.broker.timestamp_at(range_.topic, range_.partition, offset, range_.stop)
         return _NEVER if timestamp is None else timestamp
-
-
-class SmallPlanner(Planner):
-    """Plans small batches only; for a larger backlog it plans none and sets ``is_backlog_too_large``."""
-
-    is_backlog_too_large = False
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._looked_up: dict[str, tuple[float, list[Offsets]]] = {}
-        """When all offsets of a topic were looked up, and what they were."""
-        self._knows_ends_only = False
-
-    def backlog(self, progress: Progress) -> list[Range]:
-        """Return everything that could be read now; before the loop waits for records, look all offsets up.
-
-        A partition that was added meanwhile would otherwise not be noticed while the others get no records.
-        """
-        self._knows_ends_only = False
-        backlog = super().backlog(progress)
-        if backlog or not self._knows_ends_only:
-            return backlog
-        self._looked_up.clear()
-        return super().backlog(progress)
-
-    def _offsets(self, topic: str, progress: Progress) -> list[Offsets]:
-        """Look up only where partitions end, if all records before the last look-up of all offsets have been read.
-
-        Retention has then deleted nothing of what will be read, and a batch on Kafka waits for one request, not three.
-        """
-        looked_up_at, known = self._looked_up.get(topic, (-_LOOK_UP_SECONDS, []))
-        is_recent = time.monotonic() - looked_up_at < _LOOK_UP_SECONDS
-        if is_recent and all(
-            (progress.position(topic, partition) or 0) >= offsets.end for partition, offsets in enumerate(known)
-        ):
-            ends = self.broker.end_offsets(topic, len(known))
-            recent = [Offsets(begin=offsets.begin, end=end) for offsets, end in zip(known, ends, strict=True)]
-            self._last_offsets[topic] = recent
-            self._knows_ends_only = True
-            return recent
-        offsets = super()._offsets(topic, progress)
-        self._looked_up[topic] = time.monotonic(), offsets
-        return offsets
-
-    def adapt(self, records: int, seconds: float) -> None:
-        """Do nothing: a small batch always takes the whole backlog."""
-
-    def choose(self, progress: Progress, backlog: list[Range], *, idle: bool = True) -> Batch | None:
-        """Return a batch with the whole backlog, or None if that is empty or too large."""
-        self.is_backlog_too_large = records_in(backlog) > self._size.max_records
-        return None if self.is_backlog_too_large else super().choose(progress, backlog, idle=idle)
 
 
 def records_in(ranges: Iterable[Range]) -> int:

@@ -21,7 +21,7 @@ from millstream.batch.journal import Journal
 from millstream.batch.journal_changelog import JournalChangelog
 from millstream.batch.journal_files import JournalFiles
 from millstream.batch.lease import Lease
-from millstream.batch.loop import BatchLoop, Execute, LoopOptions, Until
+from millstream.batch.loop import Execute, LoopOptions, Until
 from millstream.batch.report import BatchReport
 from millstream.batch.shared_journal import Owner, SharedJournal
 from millstream.batch.write_behind import DeferredJournal, WriteBehind, can_write_behind
@@ -79,7 +79,7 @@ def run_resident_task(assembly: Assembly, settings: ResidentSettings) -> None:
                 journal.join()
                 execute = functools.partial(run_batch, env)
                 try:
-                    _loop(assembly, settings, control, journal, execute, control.send_report).run(settings.until)
+                    _run_loop(assembly, settings, control, journal, execute, control.send_report)
                 finally:
                     journal.leave()
     finally:
@@ -103,13 +103,13 @@ def _run_behind(assembly: Assembly, env: TaskEnvironment, settings: ResidentSett
     journal.join()
     behind = WriteBehind(env, journal, control.send_report, fence=settings.fence)
     try:
-        _loop(assembly, settings, control, journal, behind, behind.defer_report, behind.flush).run(settings.until)
+        _run_loop(assembly, settings, control, journal, behind, behind.defer_report, behind.flush)
     finally:
         behind.close()
         journal.leave()
 
 
-def _loop(
+def _run_loop(
     assembly: Assembly,
     settings: ResidentSettings,
     control: TaskSocket,
@@ -117,7 +117,7 @@ def _loop(
     execute: Execute,
     on_batch: Callable[[BatchReport], None],
     on_idle: Callable[[], None] | None = None,
-) -> BatchLoop:
+) -> None:
     planner = assembly.small_planner(settings.max_records)
     deadline = time.monotonic() + settings.seconds
     options = LoopOptions(
@@ -127,4 +127,7 @@ def _loop(
         on_idle=on_idle,
         on_waiting=control.send_waiting,
     )
-    return assembly.loop(journal, planner, execute, options)
+    try:
+        assembly.loop(journal, planner, execute, options).run(settings.until)
+    finally:
+        planner.stop()

@@ -20,6 +20,7 @@ from millstream.broker import (
 )
 from millstream.durations import Duration, milliseconds
 from millstream.kafka.address import KafkaAddress
+from millstream.kafka.arrivals import Arrivals
 from millstream.kafka.clients import Clients
 from millstream.kafka.exactly_once_appends import ExactlyOnceAppender
 from millstream.kafka.fenced_writer import KafkaFencedWriter
@@ -34,6 +35,7 @@ from millstream.kafka.topics import KafkaTopics
 from millstream.kafka.waiting import KafkaWaiter
 from millstream.records import TopicPartition
 
+_LOOK_UP_SECONDS = 0.1  # the shortest wait after which the broker is asked whether there are records
 # Only closed segments are compacted, and a reader of a changelog has to read what is not compacted yet.
 _CHANGELOG_SETTINGS = {"segment.bytes": str(64 << 20), "min.cleanable.dirty.ratio": "0.3"}
 
@@ -131,8 +133,11 @@ class KafkaBroker:
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[RecordChunk]:
         """Yield the records with ``start <= offset < end`` in order, across gaps."""
-        self._connections.offsets.check_partition(topic, partition)
-        return self._connections.readers.read(topic, partition, start, end)
+        connections = self._connections
+        connections.offsets.check_partition(topic, partition)
+        arrivals = connections.arrivals
+        received = None if arrivals is None else arrivals.read(TopicPartition(topic, partition), start, end)
+        return connections.readers.read(topic, partition, start, end) if received is None else iter(received)
 
     def wait(self, positions: Mapping[TopicPartition, int], timeout: float) -> bool:
         """Block until a partition has a record at or after its position; False after ``timeout`` seconds."""
@@ -142,7 +147,23 @@ class KafkaBroker:
             return any(offsets[key.topic][key.partition].end > offset for key, offset in positions.items())
 
         self._connections.readers.stop_idle()
+        arrivals = self._connections.arrivals
+        if arrivals is not None and arrivals.follows(positions):
+            # the end of a partition is received too, so a short wait need not ask for it
+            return arrivals.wait(positions, timeout) or (timeout >= _LOOK_UP_SECONDS and has_more())
         return self._connections.waiter.wait(positions, timeout, has_more)
+
+    def received_ends(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return up to which offsets this thread has received the records after some positions, without a request.
+
+        The first call starts to receive them in the background, and returns nothing.
+        """
+        return self._connections.received_ends(positions)
+
+    def stop_receiving(self) -> None:
+        """Receive nothing in the background any more."""
+        if self._connections.arrivals is not None:
+            self._connections.arrivals.stop()
 
     def group_names(self) -> list[str]:
         """Return the names of all consumer groups in order."""
@@ -206,6 +227,7 @@ class _Connections:
         self._writers: dict[str, KafkaFencedWriter] = {}
         self._local = threading.local()
         self._waiters: list[KafkaWaiter] = []
+        self._all_arrivals: list[Arrivals] = []
 
     @property
     def waiter(self) -> KafkaWaiter:
@@ -215,6 +237,22 @@ class _Connections:
             waiter = self._local.waiter = KafkaWaiter(self.clients)
             self._waiters.append(waiter)
         return waiter
+
+    @property
+    def arrivals(self) -> Arrivals | None:
+        """What this thread receives in the background, if it does."""
+        return getattr(self._local, "arrivals", None)
+
+    def received_ends(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        arrivals = self.arrivals
+        if arrivals is None:
+            arrivals = self._local.arrivals = Arrivals(self.clients)
+            self._all_arrivals.append(arrivals)
+        if arrivals.follows(positions):
+            return arrivals.ends()
+        arrivals.follow(positions)
+        self.readers.discard(positions)
+        return {}
 
     def fenced_writer(self, name: str) -> KafkaFencedWriter:
         if name not in self._writers:
@@ -231,3 +269,5 @@ class _Connections:
         self.groups.close()
         for waiter in self._waiters:
             waiter.close()
+        for arrivals in self._all_arrivals:
+            arrivals.close()

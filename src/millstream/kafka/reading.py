@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from millstream.broker import RecordChunk
 from millstream.errors import BrokerUnavailableError, MillstreamError
 from millstream.foundation.blocks import block_of
 from millstream.kafka.failures import is_group_authorization_error, to_millstream_error, translate_kafka_errors
+from millstream.records import TopicPartition as TopicKey
 
 if TYPE_CHECKING:
     from millstream.kafka.clients import Clients
@@ -77,6 +78,14 @@ class ReaderPool:
             for reader in self._idle.values():
                 if reader.is_fetching and reader.used_at < used_before:
                     reader.stop_fetching()
+
+    def discard(self, partitions: Iterable[TopicKey]) -> None:
+        """Close the idle readers of partitions that are read in another way, so that they fetch nothing."""
+        with self._lock:
+            readers = [self._idle.pop((key.topic, key.partition), None) for key in partitions]
+        for reader in readers:
+            if reader is not None:
+                reader.close()
 
     def close(self) -> None:
         """Close all readers."""
