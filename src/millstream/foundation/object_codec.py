@@ -284,10 +284,16 @@ def _array_of(encoded: list[bytes]) -> bytes:
     return b"\xdd" + len(encoded).to_bytes(4, "big") + b"".join(encoded)
 
 
+_typed_codec = lru_cache(256)(TypedCodec)  # a small batch takes less time than its decoders take to create
+
+
 def value_codec(declared: Serde | None) -> Serde:
     """Return the codec for stored values of a declared serde; typed MessagePack is faster than JSON."""
     if isinstance(declared, Json | MessagePack) and declared.type is not Any:
-        return TypedCodec(declared.type)
+        try:
+            return _typed_codec(declared.type)
+        except TypeError:  # the type cannot be hashed
+            return TypedCodec(declared.type)
     return declared if isinstance(declared, type(TEXT) | type(RAW) | Binary) else OBJECT_CODEC
 
 

@@ -44,7 +44,7 @@ from millstream.operators.fan_out import are_independent, one_after_the_other
 from millstream.operators.probe import Probe
 from millstream.operators.processors import Children
 from millstream.operators.runtime import Process, Runtime, operator
-from millstream.plan.node import Node, inputs
+from millstream.plan.node import Node
 from millstream.plan.processors import Process as ProcessNode
 from millstream.plan.processors import ProcessValues
 from millstream.plan.sinks import Sink
@@ -86,14 +86,15 @@ class _Wiring:
     def __init__(self, stage: Stage, runtime: Runtime) -> None:
         self._inside = set(stage.nodes)
         self._runtime = runtime
-        self._built: dict[Node, tuple[Process | Port, ...]] = {}
+        self._built: dict[Node, Any] = {}
+        """What each node does with a record: for all its inputs, or a tuple with one for each."""
         self._readers: dict[Node, list[tuple[Node, Process | Port]]] = {}
         self._sides: dict[Node, ProcessSides] = {}
 
     def entry_point(self, node: Node) -> EntryPoint:
         """Return the entry point of an input; with a probe, records are processed one by one."""
         assert isinstance(node, StreamSource | Repartition | TableSource)
-        process = _single(self._ports(node)[0]) if isinstance(node, TableSource) else self._after(node)
+        process = _single(self._port(node, 0)) if isinstance(node, TableSource) else self._after(node)
         if self._runtime.probe is not None:
             return EntryPoint(self._runtime.probe.timed(node, process), None)
         if isinstance(node, TableSource):
@@ -124,17 +125,19 @@ class _Wiring:
         following = None if isinstance(node, Repartition) else self._columns_after(node)
         return following or record_by_record(self._forward_of(node), self._runtime.context)
 
-    def _ports(self, node: Node) -> tuple[Process | Port, ...]:
-        if node not in self._built:
-            ports = operator(node, self._forward_of(node), self._runtime)
-            self._built[node] = ports if type(ports) is tuple else (ports,) * max(1, len(inputs(node)))
-        return self._built[node]
+    def _port(self, node: Node, number: int) -> Process | Port:
+        """Return what a node does with the records of one of its inputs."""
+        ports = self._built.get(node)
+        if ports is None:
+            ports = self._built[node] = operator(node, self._forward_of(node), self._runtime)
+        port: Process | Port = ports[number] if type(ports) is tuple else ports
+        return port
 
     def _ports_after(self, node: Node) -> list[tuple[Node, Process | Port]]:
         readers = self._readers.get(node)
         if readers is None:
             inside = (item for item in self._runtime.plan.readers[node] if item[0] in self._inside)
-            readers = list(dict.fromkeys((reader, self._ports(reader)[port]) for reader, port in inside))
+            readers = list(dict.fromkeys((reader, self._port(reader, port)) for reader, port in inside))
             self._readers[node] = readers
         return readers
 

@@ -38,12 +38,13 @@ def changelog_block(changes: Changes) -> Block:
     ordered = [item for item in changes.items() if item[0] != COMMIT_ROW and item[0][0] != POSITIONS]
     if COMMIT_ROW in changes:
         ordered.append((COMMIT_ROW, changes[COMMIT_ROW]))
-    records = [record for (database, key), value in ordered for record in _records(database, key, value)]
-    headers = [record.headers for record in records] if any(record.headers for record in records) else None
     now = time.time_ns() // 1_000_000
-    return block_of(
-        [record.key for record in records], [record.value for record in records], [now] * len(records), headers
-    )
+    if all(value is None or len(value) <= MAX_VALUE_BYTES for _, value in ordered):
+        keys = [database.encode() + _SEPARATOR + key for (database, key), _ in ordered]
+        return block_of(keys, [value for _, value in ordered], [now] * len(keys))
+    records = [record for (database, key), value in ordered for record in _records(database, key, value)]
+    columns = [record.key for record in records], [record.value for record in records], [now] * len(records)
+    return block_of(*columns, [record.headers for record in records])
 
 
 def _records(database: str, key: bytes, value: bytes | None) -> Iterator[_Record]:

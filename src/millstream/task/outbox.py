@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -15,13 +16,25 @@ from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.task.shuffle_format import shuffle_blocks
 
 
-class OutboxBlock(msgspec.Struct, array_like=True):
+class OutboxBlock(msgspec.Struct, array_like=True, dict=True):
     """Records for one partition of a topic or, if ``edge`` is set, shuffle data for one task of another stage."""
 
     partition: int
     data: bytes
     topic: str = ""
     edge: str = ""
+
+    @classmethod
+    def for_topic(cls, topic: str, partition: int, records: Block) -> OutboxBlock:
+        """Return records for a topic, encoded; they are kept, so that publishing them decodes nothing."""
+        block = cls(partition=partition, data=to_bytes(records), topic=topic)
+        block.__dict__["records"] = records
+        return block
+
+    @cached_property
+    def records(self) -> Block:
+        """The records for a topic."""
+        return from_bytes(self.data)
 
 
 class Outbox:
@@ -41,7 +54,7 @@ class Outbox:
                 count = topic_partitions(topic)
                 targets = None if count == 1 else _targets(columns, count, spread % count)
                 for partition, block in _split(columns, targets, count):
-                    blocks.append(OutboxBlock(partition=partition, data=to_bytes(block), topic=topic))
+                    blocks.append(OutboxBlock.for_topic(topic, partition, block))
         for edge, edge_columns in self.edges.items():
             if len(edge_columns):
                 for task, data in shuffle_blocks(edge_columns, edge_partitions(edge)):
@@ -86,4 +99,4 @@ def _split(columns: Columns, targets: Any, count: int) -> Iterator[tuple[int, Bl
 
 def topic_outputs(blocks: list[OutboxBlock]) -> list[Output]:
     """Return the blocks for topics in the form that a broker appends."""
-    return [Output(block.topic, block.partition, from_bytes(block.data), block.data) for block in blocks if block.topic]
+    return [Output(block.topic, block.partition, block.records, block.data) for block in blocks if block.topic]

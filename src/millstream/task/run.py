@@ -87,7 +87,6 @@ class TaskRun:
         self._open = ExitStack()
         self._flushes: list[tuple[Node, Callable[[], None], bool]] = []
         self._time_listeners: list[tuple[Node, Callable[[int], None]]] = []
-        self._order = {node: number for number, node in enumerate(self.plan.nodes)}
 
     # The runtime of operators
 
@@ -247,9 +246,16 @@ class TaskRun:
                 store.release()
 
     def _flush(self, *, last: bool) -> None:
-        for _, flush, is_last in sorted(self._flushes, key=lambda entry: self._order[entry[0]]):
+        for _, flush, is_last in self._in_order(self._flushes):
             if last or not is_last:
                 flush()
+
+    def _in_order(self, entries: list[Any]) -> list[Any]:
+        """Sort what nodes have registered, each entry with its node first, by the order of the nodes' definition."""
+        if not entries[1:]:
+            return entries  # in a small batch, numbering all nodes takes longer than what they do
+        order = {node: number for number, node in enumerate(self.plan.nodes)}
+        return sorted(entries, key=lambda entry: order[entry[0]])
 
     def _flush_stores(self) -> None:
         owners = {} if self.probe is None else self._stage.store_owners
@@ -262,7 +268,7 @@ class TaskRun:
     def _advance_time(self, time: int) -> None:
         """Advance stream time without records, and call the operators and timers that wait for it."""
         self.context.stream_time = time
-        for _, advance_time in sorted(self._time_listeners, key=lambda entry: self._order[entry[0]]):
+        for _, advance_time in self._in_order(self._time_listeners):
             advance_time(time)
         if self.timers.stream_due <= time:
             self.timers.fire("stream", time)
