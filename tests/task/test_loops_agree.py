@@ -6,7 +6,7 @@ The innermost loops are written several times, because a call in them costs as m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -35,6 +35,7 @@ from millstream.operators import time_windows
 from millstream.operators.session_counts import SessionCounter
 from millstream.operators.spans import MIN_PREFETCH
 from millstream.serdes import Json
+from millstream.state import counted
 from millstream.state.windows import WindowStore
 from millstream.windows import Windows
 
@@ -44,6 +45,14 @@ Records = list[tuple[int, int, int]]
 
 DELAYS = st.sampled_from([0] * 20 + [-1, 1, 2, 4, 9, -5, -12, -40])  # few are late: otherwise nothing is prefetched
 RECORDS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), DELAYS), min_size=2 * MIN_PREFETCH, max_size=120)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_parts() -> Iterator[None]:
+    """Let a batch change stored counts in several parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counted, "_PART", 3)
+        yield
 
 
 def with_times(records: Records, *, null_keys: bool = False, null_values: bool = False) -> list[Row]:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from millstream.foundation.blocks import take_items
 from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.serdes import READABLE, TEXT
 
@@ -18,6 +19,10 @@ _SIGN = 1 << 63
 _number_keys = struct.Struct(">cQ")
 _number_type = np.dtype([("kind", "S1"), ("number", ">u8")])
 _TEXT_KIND, _NUMBER_KIND = b"si"
+_ZERO = b"\0"
+_WORD_BYTES = 8
+_MAX_ARRAY_BYTES = 64
+"""An array of bytes has the length of the longest key for each."""
 _encode_json = msgspec.json.Encoder().encode
 
 
@@ -80,6 +85,36 @@ def ordered_keys(handles: set[Any]) -> tuple[list[Any], list[bytes]]:
     encoded = {handle if type(handle) is bytes else encode_key(handle): handle for handle in handles}
     key_bytes = sorted(encoded)
     return list(map(encoded.__getitem__, key_bytes)), key_bytes
+
+
+def sorted_keys(encoded: list[bytes]) -> tuple[list[bytes], Any]:
+    """Sort encoded keys; return them and an array of their previous indexes.
+
+    >>> sorted_keys([b"sb", b"sa"])
+    ([b'sa', b'sb'], array([1, 0]))
+    """
+    lengths = set(map(len, encoded))
+    if max(lengths) > _MAX_ARRAY_BYTES or (len(lengths) > 1 and _ZERO in b"".join(encoded)):
+        order = np.array(sorted(range(len(encoded)), key=encoded.__getitem__))
+        return take_items(encoded, order.tolist()), order
+    array = np.array(encoded)
+    order = _order_of(array)
+    if len(lengths) == 1:
+        array = array.view(f"V{array.itemsize}")  # an item of type S ends before the zeros at its end
+    return array[order].tolist(), order  # new objects, which are next to each other in memory
+
+
+def _order_of(keys: Any) -> Any:
+    """Return the indexes that sort an array of bytes; numbers are faster to compare, if the first bytes differ."""
+    characters = keys.view(np.uint8).reshape(len(keys), -1)
+    first = int(np.argmax(characters.min(axis=0) != characters.max(axis=0)))
+    differing = characters[:, first : first + _WORD_BYTES]
+    words = np.zeros((len(keys), _WORD_BYTES), np.uint8)
+    words[:, : differing.shape[1]] = differing
+    numbers = words.view(">u8")[:, 0].astype(np.uint64)
+    order = np.argsort(numbers)
+    in_order = numbers[order]
+    return order if (in_order[1:] != in_order[:-1]).all() else np.argsort(keys)
 
 
 def decode_keys(encoded: list[bytes | None]) -> list[Any]:

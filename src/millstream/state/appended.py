@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from millstream.foundation.blocks import take_items
-from millstream.foundation.key_columns import encode_keys, hashable_keys
+from millstream.foundation.key_columns import encode_keys, hashable_keys, sorted_keys
 from millstream.foundation.object_codec import decode_key
-from millstream.state.counted import order_of
 from millstream.state.entry_columns import physical_keys
 from millstream.state.segments import KEY_LIMIT
 from millstream.state.timed import TimedStore
@@ -90,8 +89,8 @@ class AppendedStore(TimedStore):
         missing_keys = np.flatnonzero(earliest < self._since)
         if not len(missing_keys):
             return
-        missing_keys = missing_keys[order_of(take_items(self.keys.key_bytes, missing_keys.tolist()))]
-        key_bytes = take_items(self.keys.key_bytes, missing_keys.tolist())
+        key_bytes, order = sorted_keys(take_items(self.keys.key_bytes, missing_keys.tolist()))
+        missing_keys = missing_keys[order]
         stored = self.columns().read(key_bytes, earliest[missing_keys].tolist(), self._since[missing_keys].tolist())
         self._since = earliest
         times, numbers = stored.positions[:, 0], stored.positions[:, 1]
@@ -176,7 +175,7 @@ class AppendedStore(TimedStore):
         if len(appended):
             key_bytes = self.keys.key_bytes
             ranks = np.empty(len(key_bytes), np.int64)
-            ranks[order_of(key_bytes)] = np.arange(len(key_bytes))
+            ranks[sorted_keys(key_bytes)[1]] = np.arange(len(key_bytes))
             order = np.lexsort((ranks[codes], times // self.segment_length))
             positions = np.stack((times, self._numbers[appended]), axis=1)[order]
             keys = physical_keys(key_bytes, codes[order], positions, self.segment_length)

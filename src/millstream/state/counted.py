@@ -16,15 +16,18 @@ import numpy as np
 
 from millstream.foundation.blocks import take_items
 from millstream.foundation.coded import CodedRecords, groups_of
-from millstream.foundation.key_columns import encode_keys
+from millstream.foundation.key_columns import encode_keys, sorted_keys
 from millstream.foundation.transactions import Cursor
 
 _TIME_BYTES = 8
 _LARGEST = 2**63 - 1
 _MAX_CHARACTER_BYTES = 4
-_MAX_ARRAY_BYTES = 64
-"""An array of bytes has the length of the longest key for each."""
+_PART = 1_000
+"""Rows are changed in parts of this size, whose pages and objects stay in the processor's caches."""
 _first, _second = itemgetter(0), itemgetter(1)
+
+EncodeColumn: TypeAlias = Callable[[list[bytes], list[Any]], list[bytes]]
+"""Takes LMDB keys and values; a key is only needed for the message of an error."""
 
 DecodeColumn: TypeAlias = Callable[[list[bytes], list[bytes]], list[Any]]
 """Takes LMDB keys and values without timestamps; a key is only needed for the message of an error."""
@@ -98,8 +101,7 @@ class CountedKeys:
         arrival = np.argsort(groups.rows)
         self._arrived = take_items(records.keys, groups.numbers[arrival].tolist())
         encoded = encode_keys(self._arrived)
-        self._order = order_of(encoded)
-        self.key_bytes = take_items(encoded, self._order.tolist())
+        self.key_bytes, self._order = sorted_keys(encoded)
         self.counts, self.latest = groups.counts[arrival][self._order], groups.latest[arrival][self._order]
 
     def rows(self, values: list[Any], timestamps: Any) -> CountedRows:
@@ -109,11 +111,23 @@ class CountedKeys:
         return CountedRows(self._arrived, take_items(values, arrived.tolist()), timestamps[arrived].tolist())
 
 
-def order_of(encoded: list[bytes]) -> Any:
-    """Return an array of the indexes that sort encoded keys, which is the order in which LMDB is fastest."""
-    if max(map(len, encoded)) > _MAX_ARRAY_BYTES:
-        return np.array(sorted(range(len(encoded)), key=encoded.__getitem__))
-    return np.argsort(np.array(encoded))
+def add_counts(
+    cursor: Cursor, counted: CountedKeys, decode: DecodeColumn, encode: EncodeColumn
+) -> tuple[list[Any], Any]:
+    """Add counts to the stored rows of their keys; return the new values, and the timestamps as an array."""
+    values: list[Any] = []
+    timestamps = np.empty_like(counted.latest)
+    for start in range(0, len(counted.key_bytes), _PART):
+        part = slice(start, start + _PART)
+        key_bytes = counted.key_bytes[part]
+        before, times = read_counts(cursor, key_bytes, decode)
+        if None in before:
+            before = [value or 0 for value in before]
+        after = list(map(add, before, counted.counts[part].tolist()))
+        timestamps[part] = np.maximum(times, counted.latest[part])
+        write_counts(cursor, key_bytes, encode(key_bytes, after), timestamps[part])
+        values += after
+    return values, timestamps
 
 
 def read_counts(cursor: Cursor, key_bytes: list[bytes], decode: DecodeColumn) -> tuple[list[Any], Any]:

@@ -10,7 +10,6 @@ from operator import add, attrgetter, itemgetter
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from millstream.errors import SerdeError
 from millstream.foundation.coded import CodedRecords
@@ -20,7 +19,7 @@ from millstream.foundation.text import error_text, shown
 from millstream.foundation.transactions import Database, Transaction
 from millstream.records import Headers
 from millstream.serdes import Serde
-from millstream.state.counted import CountedKeys, CountedRecords, CountedRows, read_counts, write_counts
+from millstream.state.counted import CountedKeys, CountedRecords, CountedRows, add_counts
 from millstream.state.encoding import KEY_LENGTH, is_shortened, shorten_key
 
 _KEY_LIMIT = 511  # the longest key that LMDB allows
@@ -124,16 +123,13 @@ class KeyValueStore:
         if not self._counted:
             return None
         counted = CountedKeys(self._counted.take())
-        key_bytes = counted.key_bytes
         with self._txn.cursor(self._database) as cursor:
-            before, timestamps = read_counts(
-                cursor, key_bytes, lambda stored, data: self._decoded(map(decode_key, stored), data)
+            values, timestamps = add_counts(
+                cursor,
+                counted,
+                lambda key_bytes, data: self._decoded(map(decode_key, key_bytes), data),
+                lambda key_bytes, values: self._encoded(map(decode_key, key_bytes), values),
             )
-            if None in before:
-                before = [value or 0 for value in before]
-            values = list(map(add, before, counted.counts.tolist()))
-            timestamps = np.maximum(timestamps, counted.latest)
-            write_counts(cursor, key_bytes, self._encoded(map(decode_key, key_bytes), values), timestamps)
         return counted.rows(values, timestamps)
 
     def _apply_counted(self) -> None:
