@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.kafka.hosts import Host
+from tests.serve.conftest import serving
 
 from millstream import App, Config, tumbling
 from millstream.broker import Output
@@ -129,3 +130,22 @@ def test_a_second_process_reads_the_copy_that_the_first_keeps_up_to_date(
 def test_an_app_without_changelogs_or_that_does_not_exist_is_unknown(kafka: KafkaBroker, tmp_path: Path) -> None:
     with pytest.raises(UnknownTableError, match="'nothing' has not run"):
         open_tables(tmp_path, "nothing", broker=kafka)
+
+
+def test_the_api_and_the_dashboard_of_another_host_show_tables_and_how_old_they_are(
+    app: App, host: Host, kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    count(kafka, app.id, ["a", "b", "a"])
+    host.run()
+    served = serving(tmp_path / "elsewhere", broker_url=kafka.url)
+    try:
+        page = served.get("/api/tables/counts/a", app=app.id)
+        assert page["rows"][0]["value"] == 2
+        assert time.time() * 1000 - page["copied_at"] < 30_000
+        scanned = served.get("/api/tables/counts", app=app.id)
+        assert {row["key"]: row["value"] for row in scanned["rows"]} == {"a": 2, "b": 1}
+        assert "counts" in served.page(f"/tables/{app.id}/counts")
+    finally:
+        served.site.watch.stop()
+        served.site.directory.close()
+        close_environments(tmp_path / "elsewhere")

@@ -113,6 +113,7 @@ def test_tasks_follow_hosts_that_join_and_are_lost_and_no_record_is_lost_or_coun
     print("hosts by batch:", hosts, "batches with restored states:", restored)
     assert hosts[1] == {first.address}
     assert losses, "the new host gets tasks"
+    assert losses[0] <= 2 + 10, "a host that joins takes over tasks within ten batches"
     assert hosts[max(hosts)] == {second.address}
     assert restored, "states of the lost host must be restored"
     assert list((tmp_path / "checkpoint").rglob("*.snapshot"))
