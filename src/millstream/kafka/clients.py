@@ -24,6 +24,8 @@ from millstream.kafka.tokens import token_callback
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 REQUEST_SECONDS = 20.0
+LOOKUP_SECONDS = 5.0
+"""How long a client may take to answer a request that changes nothing, before a new client is asked."""
 _SILENT_SECONDS = 3.0
 _POLL_SECONDS = 0.2
 _RETRY_DELAY_SECONDS = 0.05
@@ -54,7 +56,9 @@ class Clients:
         """The client for everything except reading and writing."""
         with self._lock:
             if self._admin is None:
-                self._admin = AdminClient(self._settings())
+                # While a request waits for a broker that is gone, a client that connects to brokers only when they
+                # are needed uses a whole core (librdkafka 2.16): two of its threads wake each other up.
+                self._admin = AdminClient({**self._settings(), "enable.sparse.connections": False})
             return self._admin
 
     def consumer(self, settings: Mapping[str, Any]) -> Consumer:

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from millstream.broker import GroupInfo, GroupMember
 from millstream.errors import BrokerError
 from millstream.foundation.names import check_name
-from millstream.kafka.clients import REQUEST_SECONDS
+from millstream.kafka.clients import LOOKUP_SECONDS, REQUEST_SECONDS
 from millstream.kafka.committed_offsets import CommittedOffsets
 from millstream.kafka.marker import GROUP_SUFFIX
 from millstream.records import TopicPartition
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _CLIENT_ID_PREFIX = "millstream-"
 _UNKNOWN_PROCESS = 0
 _MAX_CACHED_GROUPS = 16
-_COORDINATOR_SECONDS = 4.0
 _TIMEOUT = {"request_timeout": REQUEST_SECONDS}
 
 
@@ -58,11 +57,8 @@ class KafkaGroups:
         return GroupInfo(name=name, generation=0, members=_members(description), committed=self.committed(name))
 
     def members(self, name: str) -> tuple[GroupMember, ...]:
-        """Return the members of a group, which only its coordinator is asked for; none for an unknown group.
-
-        Who asks for them waits for the end of a process, so a coordinator that is gone itself must not delay that.
-        """
-        return _members(self._describe(name, _COORDINATOR_SECONDS))
+        """Return the members of a group, which only its coordinator is asked for; none for an unknown group."""
+        return _members(self._describe(name))
 
     def commit(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set the offsets of a group that has no members."""
@@ -107,9 +103,9 @@ class KafkaGroups:
             raise self._has_members_error(name, "delete")
         self._request("delete_consumer_groups", name, name, "delete")
 
-    def _describe(self, name: str, attempt_seconds: float = REQUEST_SECONDS) -> Any:
+    def _describe(self, name: str) -> Any:
         check_name("group", name)
-        return self._request("describe_consumer_groups", name, name, "describe", attempt_seconds)
+        return self._request("describe_consumer_groups", name, name, "describe", LOOKUP_SECONDS)
 
     def _request(
         self, request: str, name: str, argument: Any, action: str, attempt_seconds: float = REQUEST_SECONDS

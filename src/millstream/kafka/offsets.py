@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from millstream.broker import Offsets
 from millstream.errors import BrokerError, BrokerUnavailableError, OffsetOutOfRangeError
-from millstream.kafka.clients import REQUEST_SECONDS, Clients
+from millstream.kafka.clients import LOOKUP_SECONDS, REQUEST_SECONDS, Clients
 from millstream.kafka.topics import KafkaTopics
 
 _RETRY_DELAY_SECONDS = 0.1
@@ -97,7 +97,8 @@ class OffsetLookup:
             futures = admin.list_offsets(dict(specs), isolation_level=_COMMITTED, request_timeout=REQUEST_SECONDS)
             return _gather([futures[partition] for partition in specs])
 
-        return self._clients.request(send, f"find the offsets of topic {topic!r}", topic)
+        action = f"find the offsets of topic {topic!r}"
+        return self._clients.request(send, action, topic, attempt_seconds=LOOKUP_SECONDS)
 
 
 def _gather(futures: Sequence[Future[Any]]) -> Future[list[int]]:

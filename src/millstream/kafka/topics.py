@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 from millstream.broker import TopicConfig, apply_config_changes, check_config
 from millstream.errors import UnknownTopicError
 from millstream.foundation.names import check_name
-from millstream.kafka.clients import REQUEST_SECONDS, Clients
+from millstream.kafka.clients import LOOKUP_SECONDS, REQUEST_SECONDS, Clients
 
 # Overhead of a batch with one record: Kafka limits the size of batches, Millstream that of records.
 _BATCH_OVERHEAD = 256
@@ -127,12 +127,14 @@ class KafkaTopics:
         Any broker may answer it. One that does not know a new topic yet is asked again.
         """
         name = key if isinstance(key, str) else key.name
+        attempt_seconds = LOOKUP_SECONDS if request.startswith("describe") else REQUEST_SECONDS
         while True:
             try:
                 return self._clients.request(
                     lambda admin: getattr(admin, request)(argument, request_timeout=REQUEST_SECONDS)[key],
                     f"{action} topic {name!r}",
                     name,
+                    attempt_seconds=attempt_seconds,
                 )
             except UnknownTopicError:
                 if monotonic() > self._spreading.get(name, 0.0):
