@@ -39,6 +39,7 @@ Fault = Literal[
     "driver-host",
     "standby",
     "cut",
+    "cut-alone",
     "cut-driver",
     "cut-standby",
     "broker",
@@ -53,6 +54,7 @@ FAULTS: dict[Fault, str] = {
     "driver-host": "the host of the driver is lost with its disk, and the driver is started on another",
     "standby": "the host of the driver is lost with its disk, and a standby takes over",
     "cut": "a host that does not run the driver is cut off for a while",
+    "cut-alone": "the host of the driver is cut off for a while, and no other driver is started",
     "cut-driver": "the host of the driver is cut off for a while, and another driver is started",
     "cut-standby": "the host of the driver is cut off for a while, and a standby takes over",
     "broker": "a broker is killed, and started again",
@@ -186,10 +188,11 @@ class ClusterTrials:
                 self._kill_driver(victim, at_moment=fault == "moment")
             case "driver-host" | "standby":
                 self._lose_driver_host(other, standby)
-            case "cut":
-                other.cut_off()
+            case "cut" | "cut-alone":
+                host = other if fault == "cut" else self.driver.host
+                host.cut_off()
                 self._pause(_SHORTEST_CUT_SECONDS, self._longest_cut)
-                other.reconnect()
+                host.reconnect()
             case "cut-driver" | "cut-standby":
                 self._cut_off_driver(other, standby)
             case "broker":

@@ -239,3 +239,15 @@ def test_executors_that_end_when_idle_and_those_that_are_decommissioned_lose_not
     app.feed(60)
     app.wait_until_counted()
     app.stop()
+
+
+def test_an_app_whose_master_has_forgotten_it_starts_spark_again(start: Any, spark: Standalone) -> None:
+    """So does a master that was cut off from the driver. Spark would wait for executors forever."""
+    app = start(small=0, spark_network_timeout="10s")
+    feed_until(app, seated=False)
+    spark.restart_master()
+    for process in executors(spark):  # as the workers do when they register with the new master
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    app.feed(4)
+    app.wait_until_counted()

@@ -39,14 +39,23 @@ class Standalone:
         """Start the master; ``options`` are for its JVM and those of the workers."""
         self._options = f"{_JVM} {options}"
         self._processes: dict[str, subprocess.Popen[str]] = {}
-        arguments = ("--port", "0", "--webui-port", "0")
-        self.url = self._start(machine, "master.Master", *arguments, ready=r"(spark://[\d.]+:\d+)")
+        self._machine = machine
+        self.url = self._start_master(0)
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port of the master."""
         host, _, port = self.url.removeprefix("spark://").partition(":")
         return host, int(port)
+
+    def _start_master(self, port: int) -> str:
+        arguments = ("--port", str(port), "--webui-port", "0")
+        return self._start(self._machine, "master.Master", *arguments, ready=r"(spark://[\d.]+:\d+)")
+
+    def restart_master(self) -> None:
+        """Kill the master and start another at its address, which knows no app."""
+        self.kill_worker(self._machine)
+        self._start_master(self.address[1])
 
     def start_worker(self, machine: Machine, cores: int = 1) -> None:
         """Start a worker and wait until the master knows it."""

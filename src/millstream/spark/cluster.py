@@ -21,6 +21,7 @@ from millstream.batch.logs import log_event
 from millstream.config import Config
 from millstream.errors import DefinitionError, EngineError
 from millstream.plan.layout import Layout
+from millstream.spark.executor_watch import ExecutorWatch
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, JobHeader, encode_header
 from millstream.spark.hosts import driver_addresses, executor_cores, request_executors
@@ -61,6 +62,7 @@ class ClusterJob:
         """Run batches of up to ``seated_records`` records in seats, which costs less, and others as Spark jobs."""
         self._seating = Seating(context, seated_records)
         self._progress = RestoreProgress(*driver_addresses(context), activity)
+        self._executors = ExecutorWatch(header.tasks.app, context)
         self._context = context
         self._header = msgspec.structs.replace(header, progress=self._progress.address)
         self._levels = levels_of(layout, task_names(layout))
@@ -73,7 +75,7 @@ class ClusterJob:
 
     def __call__(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         """Run a batch and return the reports of its tasks."""
-        with translated(), self._progress.shown():
+        with translated(), self._progress.shown(), self._executors.during_batch():
             self._follow_hosts(batch, versions)
             assert self._jobs is not None
             items = self._seating.run(self._header, batch, versions)
@@ -86,6 +88,7 @@ class ClusterJob:
 
     def close(self) -> None:
         """Leave the cores of the cluster to others."""
+        self._executors.close()
         self._seating.close()
         self._progress.close()
 
