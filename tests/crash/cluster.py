@@ -28,7 +28,7 @@ from tests.spark.standalone import Standalone, descendants
 from millstream.errors import BrokerUnavailableError
 from millstream.kafka import KafkaBroker
 from millstream.records import TopicPartition
-from millstream.testing.kafka import Cluster
+from millstream.testing.kafka import Cluster, NoKafkaError
 
 Fault = Literal[
     "executor",
@@ -216,7 +216,14 @@ class ClusterTrials:
     def _replace(self, host: Host) -> None:
         """Put a new machine with the same address in the stead of a lost one."""
         self._pause(0.5, 3.0)
-        self.kafka.replace(self._nodes[host])
+        try:
+            self.kafka.replace(self._nodes[host])
+        except NoKafkaError as error:
+            # If it was the leader of the controllers, the others may not have elected another one yet. They tell it
+            # that it is the leader, and it ends, since it knows nothing of that.
+            self._log(f"the broker is started again: {str(error)[:300]}")
+            self._pause(3.0, 5.0)
+            self._start_broker(host)
         self._start_worker(host)
 
     def _kill_driver(self, host: Host, *, at_moment: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -77,11 +77,13 @@ class LaggingClients(Clients):
 
     lagging_answers = 0
 
-    def request(self, send: Callable[[AdminClient], Future[T]], action: str, topic: str | None = None) -> T:
+    def request(
+        self, send: Callable[[AdminClient], Future[T]], action: str, topic: str | None = None, **options: Any
+    ) -> T:
         if self.lagging_answers and action.startswith(("describe", "read")):
             self.lagging_answers -= 1
             raise UnknownTopicError(f"there is no topic {topic!r}")
-        return super().request(send, action, topic)
+        return super().request(send, action, topic, **options)
 
 
 def test_a_new_topic_is_known_although_some_broker_does_not_know_it_yet(kafka: KafkaBroker, name: str) -> None:
