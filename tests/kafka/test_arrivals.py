@@ -102,6 +102,12 @@ def test_records_that_are_about_to_be_received_are_waited_for(kafka: KafkaBroker
     kafka.stop_receiving()
 
 
+def test_a_wait_for_no_partition_ends_without_records(kafka: KafkaBroker, topic: str) -> None:
+    kafka.received_ends({TopicPartition(topic, 0): 0})
+    kafka.stop_receiving()
+    assert not kafka.wait({}, 0)
+
+
 def test_other_threads_read_for_themselves(kafka: KafkaBroker, topic: str, send: Send) -> None:
     follower = Follower(kafka, topic)
     send(topic, "a", "b")
