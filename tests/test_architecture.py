@@ -210,6 +210,18 @@ def test_third_party_packages_are_imported_by_one_unit_only() -> None:
     assert_none(problems, "each of these packages may be imported by one unit only:")
 
 
+def test_values_are_decoded_into_types_by_one_module_only() -> None:
+    pattern = re.compile(r"msgspec\.(convert\(|(json|msgpack)\.decode\(.*\btype=)")
+    problems = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in python_files("src")
+        if path.name != "typed_decoding.py"
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert_none(problems, "use foundation/typed_decoding.py, since msgspec dies if threads decode into a new type:")
+
+
 def test_functions_do_not_import_millstream_modules() -> None:
     problems = [
         str(imported)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 import msgspec
 
 from millstream.errors import DefinitionError, LockLostError
+from millstream.foundation.typed_decoding import convert
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -381,13 +382,11 @@ def check_config(config: TopicConfig) -> None:
 
 def apply_config_changes(name: str, config: TopicConfig, changes: Mapping[str, Any]) -> TopicConfig:
     """Return the settings of a topic with changes applied; the number of partitions can only grow."""
-    unknown = changes.keys() - set(TopicConfig.__struct_fields__)
-    if unknown:
-        raise DefinitionError(
-            f"unknown topic setting {min(unknown)!r}", hint=f"use one of {TopicConfig.__struct_fields__!r}"
-        )
+    known = TopicConfig.__struct_fields__
+    if unknown := changes.keys() - set(known):
+        raise DefinitionError(f"unknown topic setting {min(unknown)!r}", hint=f"use one of {known!r}")
     try:
-        changed = msgspec.convert({**msgspec.structs.asdict(config), **changes}, TopicConfig)
+        changed = convert({**msgspec.structs.asdict(config), **changes}, TopicConfig)
     except msgspec.ValidationError as error:
         raise DefinitionError(f"topic {name!r} cannot be changed: {error}", topic=name) from error
     check_config(changed)

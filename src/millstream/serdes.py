@@ -18,6 +18,7 @@ from millstream.errors import DefinitionError, SerdeError
 from millstream.foundation.nesting import can_nest, limit_json_depth, limit_msgpack_depth
 from millstream.foundation.text import error_text, shown
 from millstream.foundation.type_variables import T, T_in, T_out
+from millstream.foundation.typed_decoding import prepare
 
 
 @runtime_checkable
@@ -60,6 +61,7 @@ class Json(Generic[T]):
     @overload
     def __init__(self: Json[Any], type: object = ...) -> None: ...
     def __init__(self, type: Any = Any) -> None:
+        prepare(type)
         encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder(type)
         self.type = type
         self.encode: Encoder[T] = encoder.encode
@@ -93,6 +95,7 @@ class MessagePack(Generic[T]):
     @overload
     def __init__(self: MessagePack[Any], type: object = ...) -> None: ...
     def __init__(self, type: Any = Any) -> None:
+        prepare(type)
         self.type = type
         self.encode: Encoder[T] = msgspec.msgpack.Encoder().encode
         decode = msgspec.msgpack.Decoder(type, ext_hook=_refuse_extension).decode

@@ -24,6 +24,7 @@ from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import app_dir, source_dir
 from millstream.foundation.storage import close_environments, open_environment
 from millstream.foundation.stored import decoding
+from millstream.foundation.typed_decoding import decode_json
 from millstream.state.checkpoint import Checkpoint
 from millstream.tables.state_files import committed_versions, state_problems
 from millstream.views.share_groups import share_groups
@@ -262,7 +263,7 @@ def _check_checkpoint(app: Path, *, uri: str) -> None:
 
 def _check_savepoint(path: Path) -> None:
     with decoding(path):
-        msgspec.json.decode((path / _MANIFEST).read_bytes(), type=Savepoint)
+        decode_json((path / _MANIFEST).read_bytes(), Savepoint)
     if not (path / "journal" / "data.mdb").exists():
         raise StorageError("its journal is lost")
     for data in path.rglob("data.mdb"):

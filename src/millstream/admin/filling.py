@@ -21,6 +21,7 @@ from millstream.config import Config
 from millstream.errors import DefinitionError, StateError
 from millstream.foundation.paths import fill_dir, state_dir
 from millstream.foundation.storage import close_environments
+from millstream.foundation.typed_decoding import convert
 from millstream.plan.changes import StoredPlan
 from millstream.plan.describe import view
 from millstream.plan.joins import StreamGlobalJoin
@@ -39,7 +40,7 @@ def requested_fill(
 ) -> Fill | None:
     """Return the fill of these tables, or the unfinished one of an earlier run; None if there is nothing to fill."""
     catalog = journal.catalog()
-    before = msgspec.convert(catalog, StoredPlan)
+    before = convert(catalog, StoredPlan)
     unfinished = stored_fill(data_dir, app)
     nodes = {node.name: node for node in plan.nodes}
     names = [*tables]

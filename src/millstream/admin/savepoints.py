@@ -34,6 +34,7 @@ from millstream.foundation.storage import (
     translate_storage_errors,
 )
 from millstream.foundation.stored import decoding
+from millstream.foundation.typed_decoding import decode_json
 
 _MANIFEST = "savepoint.json"
 Transaction: TypeAlias = Any
@@ -109,7 +110,7 @@ def savepoints_of(directory: Path, app: str) -> list[Savepoint]:
 
 def _manifest(file: Path) -> Savepoint:
     with decoding(file.parent):
-        return msgspec.json.decode(file.read_bytes(), type=Savepoint)
+        return decode_json(file.read_bytes(), Savepoint)
 
 
 def delete_savepoint(directory: Path, app: str, name: str) -> None:

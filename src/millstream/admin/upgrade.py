@@ -18,6 +18,7 @@ from millstream.batch.batch import Progress
 from millstream.batch.journal import NO_MIGRATION, Journal, StateMerge, StateMigration
 from millstream.errors import DefinitionError, UpgradeError
 from millstream.foundation.storage import close_environments, translate_storage_errors
+from millstream.foundation.typed_decoding import convert
 from millstream.plan.changes import Retired, StageChange, StoredPlan, compare
 from millstream.state.task import StateVersion
 
@@ -80,7 +81,7 @@ def upgrade(
 
 
 def _stored(catalog: dict[str, Any]) -> StoredPlan:
-    return msgspec.convert(catalog, StoredPlan)
+    return convert(catalog, StoredPlan)
 
 
 def _check_names(reset: Collection[str], now: StoredPlan, before: StoredPlan) -> None:

@@ -14,6 +14,8 @@ from typing import Literal
 
 import msgspec
 
+from millstream.foundation.typed_decoding import decode_json
+
 Effort = Literal["idle", "waiting", "retrying", "working"]
 """idle: there is nothing to do; waiting: something prevents progress; retrying: an error does; working: in a batch."""
 
@@ -85,7 +87,7 @@ class HeartbeatFile:
     def read(self) -> Heartbeat | None:
         """Return the last heartbeat of any process, or None."""
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=Heartbeat)
+            return decode_json(self._path.read_bytes(), Heartbeat)
         except (OSError, msgspec.DecodeError):
             return None
 

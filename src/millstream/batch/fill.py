@@ -11,6 +11,7 @@ from millstream.batch.journal import Journal
 from millstream.broker import Broker
 from millstream.foundation.damage import damaged
 from millstream.foundation.paths import fill_dir, journal_dir
+from millstream.foundation.typed_decoding import decode_json
 from millstream.plan.parts import PlanPart
 
 
@@ -51,7 +52,7 @@ def stored_fill(data_dir: Path, app: str) -> Fill | None:
     if not path.exists():
         return None
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Fill)
+        return decode_json(path.read_bytes(), Fill)
     except msgspec.DecodeError as error:
         raise damaged(path, f"it cannot be decoded ({error})") from error
 

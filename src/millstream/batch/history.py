@@ -18,6 +18,7 @@ from millstream.batch.report import BatchReport, Totals
 from millstream.foundation.storage import Environment
 from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Transaction
+from millstream.foundation.typed_decoding import decode_msgpack
 from millstream.operators.probe import Measured
 from millstream.task.report import TaskReport
 
@@ -142,7 +143,7 @@ class History:
             has_entry = cursor.set_range(_number(_BATCH, 2**64 - 1))
             has_entry = cursor.prev() if has_entry else cursor.last()
             while has_entry and cursor.key() > _number(_BATCH, after) and len(reports) < limit:
-                reports.append(msgspec.msgpack.decode(cursor.value(), type=BatchReport))
+                reports.append(decode_msgpack(cursor.value(), BatchReport))
                 has_entry = cursor.prev()
         return reports[::-1]
 
@@ -150,19 +151,19 @@ class History:
     def minutes(self, since: int = 0) -> list[Minute]:
         """Return the sums by minute since a wall-clock time (milliseconds), oldest first, without idle minutes."""
         return [
-            Minute(int.from_bytes(key) * _MINUTE_MS, msgspec.msgpack.decode(value, type=Totals))
+            Minute(int.from_bytes(key) * _MINUTE_MS, decode_msgpack(value, Totals))
             for key, value in self._all(_MINUTE, (since // _MINUTE_MS).to_bytes(8))
         ]
 
     @_decoded_entries
     def tasks(self) -> dict[str, TaskReport]:
         """Return the last report of each task that had work, by its name ``stage/partition``."""
-        return {key.decode(): msgspec.msgpack.decode(value, type=TaskReport) for key, value in self._all(_TASK)}
+        return {key.decode(): decode_msgpack(value, TaskReport) for key, value in self._all(_TASK)}
 
     @_decoded_entries
     def steps(self) -> dict[str, Measured]:
         """Return the records and time of each step by stage, from the latest batches that were measured."""
-        return {key.decode(): msgspec.msgpack.decode(value, type=Measured) for key, value in self._all(_STEPS)}
+        return {key.decode(): decode_msgpack(value, Measured) for key, value in self._all(_STEPS)}
 
     def _all(self, kind: bytes, start: bytes = b"") -> list[tuple[bytes, bytes]]:
         entries: list[tuple[bytes, bytes]] = []
@@ -198,4 +199,4 @@ def _number(kind: bytes, number: int) -> bytes:
 
 
 def _decoded(data: bytes | None, kind: type[T]) -> T | None:
-    return None if data is None else msgspec.msgpack.decode(data, type=kind)
+    return None if data is None else decode_msgpack(data, kind)

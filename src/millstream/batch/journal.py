@@ -24,6 +24,7 @@ from millstream.foundation.content import JOURNAL as JOURNAL_CONTENT
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Transaction
+from millstream.foundation.typed_decoding import decode_json
 from millstream.state.recording import Changes
 from millstream.state.redo import TaskCommit, pack_commits, redo, unpack_commits
 from millstream.task.changelog import ChangelogTopic
@@ -157,7 +158,7 @@ class Journal:
         if stored is None:
             return None
         with decoding(self.path):
-            return msgspec.json.decode(stored, type=kind)
+            return decode_json(stored, kind)
 
     def write(self, progress: Progress, planned: Batch | None, report: BatchReport | None = None) -> None:
         """Store everything in one commit: the progress, the next batch and, if a batch was done, its report."""

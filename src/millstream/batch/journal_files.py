@@ -24,6 +24,7 @@ from millstream.foundation.databases import clear_databases
 from millstream.foundation.file_systems import can_create_once, create_once, open_file_system
 from millstream.foundation.storage import Environment
 from millstream.foundation.transactions import Transaction, WriteTransaction
+from millstream.foundation.typed_decoding import decode_msgpack
 from millstream.state.changelog_rows import POSITIONS
 from millstream.state.recording import Changes, Rows, rows_of
 
@@ -166,7 +167,7 @@ class JournalFiles(SharedJournal):
                 hint="restore the checkpoint from a backup, or reset the app",
                 path=path,
             )
-        return msgspec.msgpack.decode(content, type=JournalFile)
+        return decode_msgpack(content, JournalFile)
 
     # Writing
 
@@ -253,7 +254,7 @@ def _all_rows(environment: Environment, txn: Transaction) -> Rows:
 
 def _position(environment: Environment, txn: Transaction) -> FilePosition:
     stored = txn.get(_POSITION, db=environment.databases[POSITIONS])
-    return FilePosition() if stored is None else msgspec.msgpack.decode(stored, type=FilePosition)
+    return FilePosition() if stored is None else decode_msgpack(stored, FilePosition)
 
 
 def _put_position(environment: Environment, txn: Transaction, position: FilePosition) -> None:

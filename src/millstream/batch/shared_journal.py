@@ -23,6 +23,7 @@ from millstream.broker import WriterLostError
 from millstream.errors import BrokerError, BrokerUnavailableError, FencedError, StorageError
 from millstream.foundation.storage import Environment
 from millstream.foundation.transactions import Transaction
+from millstream.foundation.typed_decoding import decode_json
 from millstream.state.recording import Changes, RecordedTransaction, Rows
 
 T = TypeVar("T")
@@ -240,7 +241,7 @@ class SharedJournal(ABC):
 
 
 def _owner(stored: bytes | None) -> Owner | None:
-    return None if stored is None else msgspec.json.decode(stored, type=Owner)
+    return None if stored is None else decode_json(stored, Owner)
 
 
 def mark_ahead(txn: Transaction, database: Any) -> None:

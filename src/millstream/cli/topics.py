@@ -16,6 +16,7 @@ from millstream.cli.output import json_option, show_json, show_message, show_tab
 from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.text import format_count
 from millstream.foundation.times import format_duration
+from millstream.foundation.typed_decoding import convert
 
 F = TypeVar("F", bound=Callable[..., Any])
 UNKNOWN = "?"
@@ -100,7 +101,7 @@ def create(settings: CommonOptions, /, names: tuple[str, ...], **options: Any) -
     Without --retention, --retention-bytes and --compact a topic keeps all of its records forever.
     """
     try:
-        config = msgspec.convert(given_settings(options), TopicConfig)
+        config = convert(given_settings(options), TopicConfig)
     except msgspec.ValidationError as error:
         raise click.UsageError(str(error)) from error
     with connected(settings, create=True) as broker:

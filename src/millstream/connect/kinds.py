@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from millstream.errors import DefinitionError
+from millstream.foundation.typed_decoding import convert
 from millstream.secret import Secret, is_reference
 
 Direction = Literal["source", "sink"]
@@ -130,7 +131,7 @@ def _converted(what: str, name: str, value: Any, hint: Any) -> Any:
         _, items = typing.get_args(mapping)
         return {key: _converted(what, f"{name}.{key}", item, items) for key, item in value.items()}
     try:
-        return msgspec.convert(value, str if str in choices else hint)
+        return convert(value, str if str in choices else hint)
     except msgspec.ValidationError as error:
         raise DefinitionError(
             f"{name}={value!r:.60} of {what} is not valid: {error}", hint="correct the file"

@@ -16,6 +16,7 @@ from millstream.errors import ConnectorError, MillstreamError, ProcessingError, 
 from millstream.foundation.blocks import rows_of
 from millstream.foundation.error_headers import error_headers
 from millstream.foundation.stored import decoding
+from millstream.foundation.typed_decoding import decode_json
 from millstream.operators.runtime import Columns
 from millstream.records import Record
 from millstream.task.outbox import Outbox, topic_outputs
@@ -55,7 +56,7 @@ class RejectionNote:
         """Return the rejections of a batch."""
         data = self._journal.note(_REJECTED)
         with decoding(self._journal.path):
-            stored = BatchRejections() if data is None else msgspec.json.decode(data, type=BatchRejections)
+            stored = BatchRejections() if data is None else decode_json(data, BatchRejections)
         return list(stored.rejections) if stored.batch == batch else []
 
     def write(self, batch: int, rejections: Sequence[Rejection]) -> None:

@@ -21,6 +21,7 @@ from millstream.foundation.content import SOURCE_JOURNAL
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Transaction, WriteTransaction
+from millstream.foundation.typed_decoding import decode_msgpack
 from millstream.state.recording import Changes
 from millstream.task.outbox import OutboxBlock
 
@@ -78,7 +79,7 @@ class SourceJournal:
         """Return how far the source has been read."""
         with decoding(self.path), self._environment.read() as txn:
             stored = txn.get(_PROGRESS, db=self._database)
-            return SourceProgress() if stored is None else msgspec.msgpack.decode(stored, type=SourceProgress)
+            return SourceProgress() if stored is None else decode_msgpack(stored, SourceProgress)
 
     def outbox(self) -> list[OutboxBlock]:
         """Return the records of the last intake; they may or may not be published."""

@@ -19,6 +19,7 @@ from millstream.connect.sources import IntakeTransform
 from millstream.errors import DefinitionError, MillstreamError
 from millstream.foundation.blocks import Block, block_of, rows_of
 from millstream.foundation.names import check_name
+from millstream.foundation.typed_decoding import convert
 from millstream.records import Record
 from millstream.serdes import JSON, READABLE
 from millstream.views.expressions import predicate as parse_expression
@@ -103,7 +104,7 @@ def _step(what: str, step: Mapping[str, Any]) -> Transform:
 
 def _checked(what: str, name: str, argument: Any, kind: Any) -> Any:
     try:
-        return msgspec.convert(argument, kind)
+        return convert(argument, kind)
     except msgspec.ValidationError as error:
         raise DefinitionError(
             f"transform {name!r} of {what} is not valid: {error}", hint="see docs/connect/README.md"

@@ -11,6 +11,7 @@ import msgspec
 from millstream.errors import ConnectorError
 from millstream.foundation.blocks import Block, block_of
 from millstream.foundation.json_text import key_text
+from millstream.foundation.typed_decoding import decode_json
 from millstream.records import Headers
 
 _MISSING = object()
@@ -102,7 +103,7 @@ def now_milliseconds() -> int:
 def decoded_position(data: bytes, kind: type[Any], what: str) -> Any:
     """Read a position that the same source has written, perhaps in another version."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        return decode_json(data, kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConnectorError(
             f"the position is not one of {what}: {error}",

@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from millstream.errors import SerdeError
+from millstream.foundation.typed_decoding import prepare
 from millstream.records import Windowed
 from millstream.serdes import RAW, TEXT, Binary, Json, MessagePack, Serde
 
@@ -208,6 +209,7 @@ def _decoder(kind: Any) -> Callable[[bytes], Any]:
         return lambda data: int.from_bytes(data, "big", signed=True)
     if kind in _COLLECTIONS:
         return lambda data: kind(_unpack(data))
+    prepare(kind)
     return msgspec.msgpack.Decoder(kind).decode
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from millstream.foundation.storage import make_private_directory
+from millstream.foundation.typed_decoding import decode_json
 
 T = TypeVar("T")
 
@@ -43,6 +44,6 @@ def read_file(path: Path, kind: type[T]) -> T | None:
     Any other error, such as too many open files, is raised: what the file says must not count as never said.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return decode_json(path.read_bytes(), kind)
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return None

@@ -68,8 +68,10 @@ class Arrivals:
     def follows(self, positions: Mapping[TopicPartition, int]) -> bool:
         """Whether it receives exactly these partitions, without a gap after these positions."""
         tails = self._tails
-        return bool(tails) and positions.keys() == tails.keys() and all(
-            tails[partition].start <= offset <= tails[partition].end for partition, offset in positions.items()
+        return (
+            bool(tails)
+            and positions.keys() == tails.keys()
+            and all(tails[partition].start <= offset <= tails[partition].end for partition, offset in positions.items())
         )
 
     def follow(self, positions: Mapping[TopicPartition, int]) -> None:

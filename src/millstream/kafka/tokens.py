@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from millstream.foundation.typed_decoding import decode_json
 from millstream.secret import Secret
 
 _DEFAULT_LIFETIME_SECONDS = 300.0
@@ -34,6 +35,6 @@ def _expiry(token: str) -> float:
         return 0.0
     try:
         payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
-        return msgspec.json.decode(payload, type=_Claims).exp
+        return decode_json(payload, _Claims).exp
     except (ValueError, msgspec.MsgspecError):
         return 0.0

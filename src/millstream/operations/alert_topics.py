@@ -15,6 +15,7 @@ from millstream.broker import Broker, Output, TopicConfig
 from millstream.errors import DefinitionError, UnknownTableError
 from millstream.foundation.blocks import block_of, rows_of
 from millstream.foundation.partitioning import partition_of
+from millstream.foundation.typed_decoding import decode_json
 
 COMPACTED = TopicConfig(partitions=1, compact=True)
 _MAX_EVENTS = 500
@@ -147,7 +148,7 @@ def _newest(broker: Broker, topic: str, limit: int | None, budget: ReadBudget | 
 def _event(value: bytes | None) -> AlertEvent | None:
     """Return an event; what another program has written to the topic is left out."""
     try:
-        return None if value is None else msgspec.json.decode(value, type=AlertEvent)
+        return None if value is None else decode_json(value, AlertEvent)
     except (msgspec.MsgspecError, RecursionError):
         return None
 
@@ -155,6 +156,6 @@ def _event(value: bytes | None) -> AlertEvent | None:
 def _silence(value: bytes | None) -> Silence | None:
     """Return a silence; what another program has written to the topic is left out."""
     try:
-        return None if value is None else msgspec.json.decode(value, type=Silence)
+        return None if value is None else decode_json(value, Silence)
     except (msgspec.MsgspecError, RecursionError, DefinitionError):
         return None

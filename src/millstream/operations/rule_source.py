@@ -17,6 +17,7 @@ from millstream.broker import TopicConfig
 from millstream.connect.protocols import ConnectorContext, Guarantee, Intake
 from millstream.errors import BrokerUnavailableError
 from millstream.foundation.blocks import Block, block_of
+from millstream.foundation.typed_decoding import decode_json
 from millstream.operations.alert_topics import COMPACTED, silences_of
 from millstream.operations.conditions import is_met, rule_value
 from millstream.operations.data_directory import DataDirectory
@@ -42,7 +43,7 @@ class RuleState(msgspec.Struct, kw_only=True):
 
 def decoded_state(position: bytes | None) -> RuleState:
     """Return the state that a position is."""
-    return RuleState() if position is None else msgspec.json.decode(position, type=RuleState)
+    return RuleState() if position is None else decode_json(position, RuleState)
 
 
 class RuleSource:

@@ -14,6 +14,7 @@ from millstream.foundation.content import ALERT_RULES
 from millstream.foundation.names import check_name
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.transactions import Transaction
+from millstream.foundation.typed_decoding import decode_json
 
 AlertKind = Literal["lag", "late", "dead_letters", "failure", "table"]
 _RULES = "rules"
@@ -69,7 +70,7 @@ class RuleStore:
 
     def rules(self) -> list[Rule]:
         """Return all rules by name."""
-        return [msgspec.json.decode(data, type=Rule) for _, data in self._items(_RULES)]
+        return [decode_json(data, Rule) for _, data in self._items(_RULES)]
 
     def put(self, rule: Rule) -> None:
         """Store a rule; it replaces another of the same name."""

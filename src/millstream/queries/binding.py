@@ -10,6 +10,7 @@ import msgspec
 from millstream.batch.journal import Journal
 from millstream.errors import DefinitionError
 from millstream.foundation.paths import has_run, journal_dir
+from millstream.foundation.typed_decoding import convert
 from millstream.queries.pausing import QueryControl
 from millstream.sql.published import Published
 from millstream.tables.opening import open_tables
@@ -22,7 +23,7 @@ def stored_sql(data_dir: Path, app: str) -> Published:
         return Published()
     stored = Journal(journal_dir(data_dir, app), readonly=True).catalog().get("sql")
     try:
-        return Published() if stored is None else msgspec.convert(stored, Published)
+        return Published() if stored is None else convert(stored, Published)
     except msgspec.ValidationError as error:
         raise DefinitionError(
             f"the SQL of app {app!r} was stored by another version of Millstream: {error}", hint="start the app again"

@@ -9,6 +9,7 @@ import msgspec
 
 from millstream.errors import DefinitionError, SerdeError
 from millstream.foundation.type_variables import T
+from millstream.foundation.typed_decoding import convert
 from millstream.schemas.avro_guard import AvroGuard
 from millstream.schemas.framing import add_schema_id, split_schema_id
 from millstream.schemas.registry import Schema, SchemaRegistry
@@ -93,7 +94,7 @@ class Avro(Generic[T]):
             value: Any = self._reader(io.BytesIO(payload), writer_schema, reader_schema)
         except (EOFError, IndexError, MemoryError, OverflowError) as error:
             raise SerdeError(f"the bytes do not match schema {schema_id}: {type(error).__name__}") from error
-        decoded: T = value if self._type is None else msgspec.convert(value, self._type)
+        decoded: T = value if self._type is None else convert(value, self._type)
         return decoded
 
     def _fetch_schema(self, id: int) -> tuple[Any, AvroGuard | None]:

@@ -16,6 +16,7 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Re
 import msgspec
 
 from millstream.errors import AccessDeniedError, BrokerError, BrokerUnavailableError, DefinitionError, SerdeError
+from millstream.foundation.typed_decoding import decode_json
 from millstream.secret import Secret
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -218,7 +219,7 @@ def _make_registry(url: str, settings: dict[str, Any]) -> SchemaRegistry:
 
 def _decode_response(content: bytes, kind: Any) -> Any:
     try:
-        return msgspec.json.decode(content, type=kind)
+        return decode_json(content, kind)
     except msgspec.MsgspecError as error:
         raise BrokerError(f"the schema registry returned an invalid response: {error}", hint="check its URL") from error
 

@@ -9,9 +9,8 @@ import socket
 import sys
 from pathlib import Path
 
-import msgspec
-
 from millstream.foundation.open_files import raise_open_file_limit
+from millstream.foundation.typed_decoding import decode_json
 from millstream.serve.credentials import Credentials
 from millstream.serve.endpoint import Endpoint
 from millstream.serve.process import Settings
@@ -31,7 +30,7 @@ def main() -> None:
         return
     os.nice(NICENESS)
     raise_open_file_limit()
-    settings = msgspec.json.decode(line, type=Settings)
+    settings = decode_json(line, Settings)
     limit_memory(settings.max_memory)
     credentials = Credentials(
         settings.token, csrf=settings.csrf, cookie=settings.cookie, login_code=settings.login_code

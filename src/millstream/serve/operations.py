@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from millstream.errors import MillstreamError
 from millstream.foundation.text import printable
+from millstream.foundation.typed_decoding import convert, decode_json
 from millstream.serve.responses import error_response, json_response, response_to
 from millstream.serve.site import Site
 
@@ -78,7 +79,7 @@ class Operation:
 
     async def _handle(self, site: Site, request: Request) -> Response:
         try:
-            arguments = [msgspec.convert(_parameters(request), self.params, strict=False)]
+            arguments = [convert(_parameters(request), self.params, strict=False)]
             if self.body is not None:
                 arguments.append(await _body(request, self.body))
         except ClientDisconnect:
@@ -120,4 +121,4 @@ def _parameters(request: Request) -> dict[str, Any]:
 async def _body(request: Request, kind: type[msgspec.Struct]) -> Any:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise _WrongMediaTypeError
-    return msgspec.json.decode(await request.body(), type=kind)
+    return decode_json(await request.body(), kind)

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from millstream.errors import DefinitionError
+from millstream.foundation.typed_decoding import decode_json
 from millstream.serve.credentials import token_in
 
 KEY_FILE = "web-read-key"
@@ -68,7 +69,7 @@ class ReadTokens:
         try:
             if not hmac.compare_digest(_bytes(given), _mac(token_in(self._path), payload)):
                 return None
-            grant = msgspec.json.decode(_bytes(payload), type=ReadGrant)
+            grant = decode_json(_bytes(payload), ReadGrant)
         except (binascii.Error, ValueError, msgspec.MsgspecError):
             return None
         return grant if time.time() < grant.expires else None

@@ -12,6 +12,7 @@ from millstream.broker_urls import open_broker
 from millstream.errors import DefinitionError
 from millstream.foundation.paths import DEFAULT_DATA_DIR
 from millstream.foundation.times import parse_timestamp
+from millstream.foundation.typed_decoding import decode_json
 from millstream.task.task_input import Range
 
 NAMES = {
@@ -103,7 +104,7 @@ class Options:
 def _offset_for(name: str, text: str, partition: int, default: int) -> int:
     """Return the offset of a partition: one number for all, or a JSON object by partition."""
     try:
-        offsets = msgspec.json.decode(text, type=int | dict[int, int])
+        offsets = decode_json(text, int | dict[int, int])
     except msgspec.DecodeError as error:
         raise DefinitionError(
             f"{name}={text!r} is not an offset", hint='write 100 for all partitions, or {"0": 100, "1": 250}'

@@ -25,6 +25,7 @@ from millstream.broker_urls import open_broker
 from millstream.errors import StateError
 from millstream.foundation.loading import AppReference, extend_path, import_app
 from millstream.foundation.object_codec import use_classes
+from millstream.foundation.typed_decoding import decode_msgpack
 from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
@@ -194,8 +195,8 @@ def results(items: Iterable[Item]) -> list[TaskReport]:
     reports: list[TaskReport] = []
     for number, data in items:
         if number <= FAILURE:
-            raise msgspec.msgpack.decode(data, type=RemoteFailure).error()
-        reports.append(msgspec.msgpack.decode(data, type=TaskReport))
+            raise decode_msgpack(data, RemoteFailure).error()
+        reports.append(decode_msgpack(data, TaskReport))
     return reports
 
 

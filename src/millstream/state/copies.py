@@ -18,6 +18,7 @@ from millstream.errors import StateError
 from millstream.foundation.content import copy_of_table
 from millstream.foundation.storage import open_environment
 from millstream.foundation.transactions import Transaction, WriteTransaction
+from millstream.foundation.typed_decoding import decode_msgpack
 from millstream.serdes import Serde
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.task import store_database
@@ -108,7 +109,7 @@ class TableCopy:
 
     def _version(self, txn: Transaction) -> CopyVersion:
         stored = txn.get(_VERSION, db=self._meta)
-        return CopyVersion() if stored is None else msgspec.msgpack.decode(stored, type=CopyVersion)
+        return CopyVersion() if stored is None else decode_msgpack(stored, CopyVersion)
 
     def _wrong_offsets(self, stored: Offsets, expected: Offsets) -> StateError:
         return StateError(

@@ -14,6 +14,7 @@ from millstream.foundation.content import TASK_STATE
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Database, Transaction
+from millstream.foundation.typed_decoding import decode_msgpack
 from millstream.state.recording import RecordedTransaction
 from millstream.state.timers import merged_timers
 
@@ -101,7 +102,7 @@ class TaskState:
         if stored is None:
             return StateVersion()
         with decoding(self.path):
-            return msgspec.msgpack.decode(stored, type=StateVersion)
+            return decode_msgpack(stored, StateVersion)
 
     def has_applied(self, stored: StateVersion, batch: int, round: int, expected: StateVersion) -> bool:
         """Whether the state already contains a round of a batch; raises if another lineage has written the state."""
@@ -139,7 +140,7 @@ class TaskState:
         if stored is None:
             return {}
         with decoding(self.path):
-            return msgspec.msgpack.decode(stored, type=dict[str, int])
+            return decode_msgpack(stored, dict[str, int])
 
     def save_latest_times(self, txn: Transaction, latest: dict[str, int]) -> None:
         """Store the latest times of inputs, if there are any."""
@@ -200,4 +201,4 @@ def stored_version(path: Path) -> StateVersion:
     meta = environment.databases[_META]
     with decoding(path), environment.read() as txn:
         stored = None if meta is None else txn.get(_VERSION, db=meta)
-        return StateVersion() if stored is None else msgspec.msgpack.decode(stored, type=StateVersion)
+        return StateVersion() if stored is None else decode_msgpack(stored, StateVersion)

@@ -25,6 +25,7 @@ from millstream.foundation.content import TASK_STATE
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import copies_dir, has_run, journal_dir, lock_file, state_dir
 from millstream.foundation.storage import open_environment
+from millstream.foundation.typed_decoding import decode_json
 from millstream.tables.rows import TableEntry
 from millstream.task.changelog import ChangelogPartition, ChangelogTopic
 
@@ -149,7 +150,7 @@ class TableCopies:
         journal = self._journal
         journal.follow()
         topics = journal.changelogs()
-        entries = msgspec.json.decode(journal.encoded_catalog(), type=TableCatalog).tables
+        entries = decode_json(journal.encoded_catalog(), TableCatalog).tables
         for stage, partitions in {entry.stage: entry.partitions for entry in entries}.items():
             if stage in topics:
                 for number in range(partitions):

@@ -16,6 +16,7 @@ from millstream.errors import UnknownTableError
 from millstream.foundation.names import is_valid_name
 from millstream.foundation.object_codec import OBJECT_CODEC, value_codec
 from millstream.foundation.paths import app_names, has_run, journal_dir, state_dir
+from millstream.foundation.typed_decoding import decode_json
 from millstream.plan.declared import Declared
 from millstream.plan.describe import view
 from millstream.plan.histories import history_of
@@ -118,7 +119,7 @@ def _copied_tables(copies: TableCopies, plan: Plan | None) -> Tables:
     """Return readers of copies; a global table has no changelog, since each host copies its topic."""
     catalog, stages = copies.catalog(), copies.changelogs()
     tables = _tables(copies.state_dir, copies.app, catalog, plan, copies)
-    for entry in msgspec.json.decode(catalog, type=TableCatalog).tables:
+    for entry in decode_json(catalog, TableCatalog).tables:
         if entry.stage not in stages:
             del tables[entry.name]
     return tables
@@ -126,7 +127,7 @@ def _copied_tables(copies: TableCopies, plan: Plan | None) -> Tables:
 
 def _tables(directory: Path, app: str, catalog: bytes, plan: Plan | None, copies: TableCopies | None = None) -> Tables:
     tables = Tables(app)
-    for entry in msgspec.json.decode(catalog, type=TableCatalog).tables:
+    for entry in decode_json(catalog, TableCatalog).tables:
         tables[entry.name] = _reader(directory, entry, plan, copies)
     return tables
 

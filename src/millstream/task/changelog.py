@@ -19,6 +19,7 @@ from millstream.foundation.blocks import Block
 from millstream.foundation.databases import clear_databases
 from millstream.foundation.storage import Environment
 from millstream.foundation.transactions import Transaction
+from millstream.foundation.typed_decoding import decode_msgpack
 from millstream.state.changelog_rows import POSITIONS, RowAssembler, changelog_block
 from millstream.state.recording import Changes, Rows, apply_rows
 
@@ -99,7 +100,7 @@ class ChangelogPartition:
             return None
         with environment.read() as txn:
             stored = txn.get(_POSITION, db=environment.databases[POSITIONS])
-        return None if stored is None else msgspec.msgpack.decode(stored, type=CopyPosition)
+        return None if stored is None else decode_msgpack(stored, CopyPosition)
 
     def is_empty(self) -> bool:
         """Whether the changelog has no committed records."""
@@ -227,4 +228,4 @@ class ChangelogPartition:
 
 def _position_in(environment: Environment, txn: Transaction) -> CopyPosition | None:
     stored = txn.get(_POSITION, db=environment.databases[POSITIONS])
-    return None if stored is None else msgspec.msgpack.decode(stored, type=CopyPosition)
+    return None if stored is None else decode_msgpack(stored, CopyPosition)

@@ -17,6 +17,7 @@ import msgspec
 from millstream.connectors.payloads import Payload, RecordFields, read_payload
 from millstream.connectors.standard_webhooks import is_signed
 from millstream.foundation.json_text import json_bytes
+from millstream.foundation.typed_decoding import decode_json
 from millstream.records import Headers
 
 Outcome = Literal["stored", "known", "failed"]
@@ -281,6 +282,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _check_json(body: bytes) -> None:
     try:
-        msgspec.json.decode(body, type=msgspec.Raw)
+        decode_json(body, msgspec.Raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RefusedRequest(400, f"the body is not JSON: {error}") from None

@@ -8,6 +8,7 @@ import msgspec
 
 from millstream.connectors.change_data.snapshot_progress import SnapshotProgress
 from millstream.errors import ConnectorError
+from millstream.foundation.typed_decoding import decode_json
 
 
 class LogLocation(NamedTuple):
@@ -61,7 +62,7 @@ def log_location(file: str, offset: int) -> LogLocation:
 def parse_position(data: bytes) -> BinlogPosition:
     """Read a position that a reader has returned."""
     try:
-        return msgspec.json.decode(data, type=BinlogPosition)
+        return decode_json(data, BinlogPosition)
     except msgspec.MsgspecError as error:
         raise ConnectorError(
             f"the position {data[:200]!r} is not one of MySQL: {error}", hint="set a position that a run has shown"

@@ -6,6 +6,7 @@ import msgspec
 
 from millstream.connectors.change_data.snapshot_progress import SnapshotProgress
 from millstream.errors import ConnectorError
+from millstream.foundation.typed_decoding import decode_json
 
 
 class Position(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -38,7 +39,7 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 def parse_position(data: bytes) -> Position:
     """Read a position that a reader has returned."""
     try:
-        return msgspec.json.decode(data, type=Position)
+        return decode_json(data, Position)
     except msgspec.MsgspecError as error:
         raise ConnectorError(
             f"the position {data[:200]!r} is not one of Postgres: {error}", hint="set a position that a run has shown"

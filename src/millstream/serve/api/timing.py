@@ -12,6 +12,7 @@ from millstream.batch.journal import Journal
 from millstream.broker import Broker
 from millstream.errors import DefinitionError, UnknownTableError, UnknownTopicError
 from millstream.foundation.times import format_duration, format_timestamp
+from millstream.foundation.typed_decoding import convert
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.params import Name, parse_time
 from millstream.serve.operations import Operation
@@ -175,7 +176,7 @@ def kind_of(windows: Windows) -> str:
 
 def _entries(journal: Journal) -> list[TableEntry]:
     """Return the tables of nodes; the stores of processors are left out, since their windows are user-defined."""
-    entries = msgspec.convert(journal.catalog().get("tables", []), list[TableEntry])
+    entries = convert(journal.catalog().get("tables", []), list[TableEntry])
     return [entry for entry in entries if entry.key]
 
 

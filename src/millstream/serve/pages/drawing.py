@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from millstream.foundation.typed_decoding import decode_msgpack
 from millstream.serve.api.topology import GraphEdge, GraphNode, GraphStage, TopologyGraph
 from millstream.serve.pages.cells import cells
 
@@ -113,7 +114,7 @@ def arrange(graph: TopologyGraph, direction: Direction = "across") -> Drawing:
 
 @lru_cache(maxsize=64)
 def _arranged(structure: bytes, direction: Direction) -> Drawing:
-    graph = msgspec.msgpack.decode(structure, type=TopologyGraph)
+    graph = decode_msgpack(structure, TopologyGraph)
     drawing = Drawing(direction)
     read, written = ({edge.source for edge in graph.edges}, {edge.target for edge in graph.edges})
     topics = [node.id for node in graph.nodes if node.kind == "topic"]

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from millstream.errors import BrokerUnavailableError, MillstreamError
 from millstream.foundation.text import printable
+from millstream.foundation.typed_decoding import convert
 from millstream.serve.api.apps import HistoryParams
 from millstream.serve.api.connectors import ConnectorParams
 from millstream.serve.api.groups import GroupParams
@@ -132,7 +133,7 @@ def _topology(site: Site, frame: Frame, params: Params) -> HTMLResponse:
 
 
 def _history(site: Site, frame: Frame, params: Params) -> HTMLResponse:
-    minutes = msgspec.convert({"app": "any", **params}, HistoryParams, strict=False).minutes
+    minutes = convert({"app": "any", **params}, HistoryParams, strict=False).minutes
     lead = "The app over time, from the sums of each minute that its journal keeps for a day."
     return _for_app(site, frame, params, "History", lambda app: history_page(site, app, minutes), lead, ("charts.js",))
 
@@ -143,7 +144,7 @@ def _topics(site: Site, frame: Frame, _: Params) -> HTMLResponse:
 
 def _topic(site: Site, frame: Frame, params: Params) -> HTMLResponse:
     view = "table" if params.pop("view", "stream") == "table" else "stream"
-    search = msgspec.convert({"limit": _RECORDS_PER_PAGE, **params}, RecordParams, strict=False)
+    search = convert({"limit": _RECORDS_PER_PAGE, **params}, RecordParams, strict=False)
     return frame.page("Topics", search.topic, *topic_page(site, search, view), scripts=("records.js",))
 
 
@@ -154,7 +155,7 @@ def _tables(site: Site, frame: Frame, _: Params) -> HTMLResponse:
 
 def _table(site: Site, frame: Frame, params: Params) -> HTMLResponse:
     query = KeyQuery(*(params.pop(name, None) for name in KeyQuery._fields))
-    scan = msgspec.convert(params, ScanParams, strict=False)
+    scan = convert(params, ScanParams, strict=False)
     return frame.page("Tables", scan.table, *table_page(site, scan, query), lead=f"A table of {scan.app}.")
 
 
@@ -179,7 +180,7 @@ def _groups(site: Site, frame: Frame, _: Params) -> HTMLResponse:
 
 
 def _group(site: Site, frame: Frame, params: Params) -> HTMLResponse:
-    group = msgspec.convert(params, GroupParams, strict=False)
+    group = convert(params, GroupParams, strict=False)
     return frame.page("Groups", group.group, *group_page(site, group))
 
 
@@ -189,7 +190,7 @@ def _connectors(site: Site, frame: Frame, _: Params) -> HTMLResponse:
 
 
 def _connector(site: Site, frame: Frame, params: Params) -> HTMLResponse:
-    connector = msgspec.convert(params, ConnectorParams, strict=False)
+    connector = convert(params, ConnectorParams, strict=False)
     lead = f"A connector of {connector.app}."
     return frame.page("Connectors", connector.connector, *connector_page(site, connector), lead=lead)
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from millstream.foundation.typed_decoding import decode_json
 from millstream.records import Headers, Record, Windowed
 from millstream.tables.rows import TableReader
 from millstream.tables.versions import VersionedTableReader
@@ -55,7 +56,7 @@ def _text(data: bytes | None) -> str | None:
 
 def _unquoted(value: str | None) -> str | None:
     """Return the text of a dead letter: a computed value has no declared serde, so behind a shuffle it is JSON."""
-    return value if value is None or not value.startswith('"') else msgspec.json.decode(value, type=str)
+    return value if value is None or not value.startswith('"') else decode_json(value, str)
 
 
 def _plain_headers(headers: Headers) -> list[list[Any]]:
