@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.apps import minutes, words
 from tests.spark.conftest import Feed, Read
+from tests.waiting import wait_until
 
 from millstream import Config
 from millstream.broker import Output, TopicConfig
@@ -118,6 +119,7 @@ def test_the_table_of_a_running_app_joined_with_a_parquet_file(spark: SparkSessi
         while seen != {"a", "b", "c"}:
             seen |= {record.key for record in consumer.poll(timeout=60)}
 
+        wait_until(lambda: len(list(words.tables["words"].scan())) == 3)  # a commit may be up to 0.1 s after the output
         words.frames().option("table", "words").load().createOrReplaceTempView("words")
         spark.read.parquet(names).createOrReplaceTempView("names")
         rows = spark.sql("SELECT name, value FROM words JOIN names ON key = word ORDER BY name").collect()
