@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from tests.spark.apps import picky, words
 from tests.spark.conftest import Feed, Read
 
 from millstream import Config
-from millstream.errors import AlreadyRunningError, DefinitionError, ProcessingError, StateError, UnknownTopicError
+from millstream.errors import (
+    AlreadyRunningError,
+    DefinitionError,
+    EngineStoppedError,
+    ProcessingError,
+    StateError,
+    UnknownTopicError,
+)
 from millstream.foundation.blocks import headers_of
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
-from millstream.spark.failures import explained
+from millstream.spark.failures import explained, translated
 
 pytestmark = pytest.mark.spark
 
@@ -109,3 +118,30 @@ def test_executors_without_millstream_or_python_are_one_clear_sentence(text: str
     error = explained(Exception(text))
     assert f"the executors cannot run Millstream: they have no {missing}" in str(error)
     assert "spark.pyspark.python" in str(error)
+
+
+class RunningSpark:
+    """A context whose JVM is connected."""
+
+    _jsc = object()
+
+
+class StoppedSpark:
+    """A context that another thread is stopping."""
+
+    _jsc = None
+
+
+@pytest.mark.parametrize("context", [None, StoppedSpark()])
+def test_what_fails_because_spark_was_stopped_is_an_error_of_the_engine(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkContext, "_active_spark_context", context)
+    with pytest.raises(EngineStoppedError, match="Spark was stopped while a batch ran"), translated():
+        context._jsc.sc()
+
+
+def test_other_unexpected_errors_are_not_taken_for_a_stopped_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_active_spark_context", RunningSpark())
+    with pytest.raises(ZeroDivisionError), translated():
+        _ = 1 // 0

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from millstream import errors
@@ -88,3 +89,15 @@ def translated() -> Iterator[None]:
     except (Py4JError, PySparkException, OSError, EOFError, UnboundLocalError) as error:
         # PySpark raises UnboundLocalError if it cannot open a socket to the JVM
         raise explained(error) from error
+    except Exception as error:
+        if not _has_stopped():
+            raise
+        raise EngineStoppedError(
+            "Spark was stopped while a batch ran", hint="Spark is started again, and then the batch is run again"
+        ) from error
+
+
+def _has_stopped() -> bool:
+    """Whether another thread has stopped Spark; PySpark then fails where it happens to use what is gone."""
+    context = SparkContext._active_spark_context
+    return context is None or context._jsc is None
