@@ -75,9 +75,9 @@ def test_the_kit(kind: type[MysqlTarget], case: str, mariadb: MariadbServer, tmp
 @pytest.mark.xdist_group("mariadb")
 def test_a_writer_that_is_killed_loses_and_doubles_nothing(mariadb: MariadbServer, tmp_path: Path) -> None:
     sink = MysqlTable(mariadb.url(), "killed", mode="append")
-    killed = write_with_kills(sink, tmp_path, batches=60, kills=10, seed=SEED)
+    killed = write_with_kills(sink, tmp_path, batches=300, kills=10, seed=SEED)
     assert killed
-    assert mariadb.execute("SELECT count(*), count(DISTINCT id), max(batch) FROM killed") == [(1200, 1200, 60)]
+    assert mariadb.execute("SELECT count(*), count(DISTINCT id), max(batch) FROM killed") == [(6000, 6000, 300)]
 
 
 @pytest.mark.server
